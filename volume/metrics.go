@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volume
+
+import (
+	"context"
+	"time"
+)
+
+// MetricsProvider is a Mounter that can tell how full its volume is.
+type MetricsProvider interface {
+	// Metrics measures the volume. It may walk every file of the volume; ctx ends that. It may be called concurrently.
+	Metrics(context.Context) (Metrics, error)
+}
+
+// Metrics tell how full a volume is. Numbers that the plugin cannot tell are zero.
+type Metrics struct {
+	// Time is when the numbers were measured.
+	Time time.Time
+
+	// Used is what the volume's files occupy, in bytes.
+	Used int64
+
+	// Limit is the size that the volume's source asks for, in bytes; zero if it asks for none.
+	Limit int64
+
+	// LimitEnforced says that the kernel refuses to let the volume grow beyond Limit.
+	LimitEnforced bool
+
+	// Capacity and Available are those of the file system that holds the volume, in bytes. Where the volume has no file
+	// system of its own, other users of the file system share them.
+	Capacity, Available int64
+
+	// InodesUsed counts the volume's files.
+	InodesUsed int64
+
+	// Inodes and InodesFree are those of the file system that holds the volume.
+	Inodes, InodesFree int64
+}
