@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emptydir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/volumekit/volumekit/volume"
+)
+
+// setUpDirectory sets up a volume of medium "". A directory that is there is whole, and it is the pod's: neither its owner
+// nor its permissions are touched again.
+func (m *mounter) setUpDirectory(ctx context.Context, owner ownership) error {
+	there, err := m.plugin.look(m.path)
+	if err != nil {
+		return err
+	}
+	switch there {
+	case mountPoint, listed:
+		return m.verify(ctx, there)
+	case absent:
+		if err := m.plugin.makeDirectory(ctx, m.path, owner); err != nil {
+			return err
+		}
+	}
+	if !m.isMount() {
+		return nil
+	}
+	return m.plugin.mount(m.path, m.path, "", append([]string{"bind"}, m.plugin.flags...))
+}
+
+// makeAttempts bounds how often the parents of a directory are made again because somebody removed them, empty as they
+// were, at the same moment.
+const makeAttempts = 20
+
+// makeDirectory makes a directory that has its owner and permissions from the moment on that it has its name.
+func (p *Plugin) makeDirectory(ctx context.Context, path string, owner ownership) error {
+	hidden := hiddenPath(path)
+	err := withParents(path, func() error {
+		err := os.Mkdir(hidden, 0o700)
+		if errors.Is(err, fs.ErrExist) { // a crash left it
+			if err := p.removeHidden(ctx, hidden); err != nil {
+				return err
+			}
+			err = os.Mkdir(hidden, 0o700)
+		}
+		if err != nil {
+			return err
+		}
+		if owner.gid != noGroup {
+			if err := os.Chown(hidden, -1, int(owner.gid)); err != nil {
+				return fmt.Errorf("give the volume to the fsGroup: %w", err)
+			}
+		}
+		// After chown, which takes away the setgid bit where the caller is not root.
+		if err := os.Chmod(hidden, owner.fileMode()); err != nil {
+			return err
+		}
+		return renameNew(hidden, path)
+	})
+	return exhausted(err)
+}
+
+// makeMountPoint makes the directory of a volume that is a mount. The error wraps fs.ErrExist if there is something.
+func makeMountPoint(path string) error {
+	return exhausted(withParents(path, func() error { return os.Mkdir(path, parentMode) }))
+}
+
+// parentMode is for the directories that lead to a volume. A container sees none of them.
+const parentMode = 0o750
+
+// withParents calls what makes something at path, and calls it again after making the parents that were missing.
+func withParents(path string, makeIt func() error) error {
+	for attempt := 1; ; attempt++ {
+		err := makeIt()
+		if !errors.Is(err, fs.ErrNotExist) || attempt == makeAttempts {
+			return err
+		}
+		if err := makeParents(filepath.Dir(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+}
+
+// makeParents makes dir and what is missing above it. It begins at dir, since most often only that is missing.
+func makeParents(dir string) error {
+	err := os.Mkdir(dir, parentMode)
+	if parent := filepath.Dir(dir); errors.Is(err, fs.ErrNotExist) && parent != dir {
+		if err := makeParents(parent); err != nil {
+			return err
+		}
+		err = os.Mkdir(dir, parentMode)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+// hiddenPath is where a volume is made that cannot be made in one step, beside where it will be. No volume has that name, since
+// none begins with a dot, and even the longest one leaves room for it.
+func hiddenPath(path string) string {
+	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path))
+}
+
+// exhausted makes an error that says that there is no room match [volume.ErrExhausted].
+func exhausted(err error) error {
+	if isExhausted(err) {
+		return volume.Errorf(volume.ErrExhausted, "%w", err)
+	}
+	return err
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emptydir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"syscall"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/volumekit/volumekit/volume"
+)
+
+// setUpFileSystem sets up a volume of medium Memory or HugePages. The mount is what makes it whole: it appears with its
+// owner and permissions, and a directory without it is what a crash left.
+func (m *mounter) setUpFileSystem(ctx context.Context, owner ownership) error {
+	// Without looking first: most often nothing is there.
+	err := makeMountPoint(m.path)
+	if errors.Is(err, fs.ErrExist) {
+		there, err := m.plugin.look(m.path)
+		if err != nil {
+			return err
+		}
+		if there == mountPoint || there == listed {
+			return m.verify(ctx, there)
+		}
+	} else if err != nil {
+		return err
+	}
+	switch {
+	case m.wanted.medium == v1.StorageMediumMemory:
+		return m.mountTmpfs(owner)
+	case owner.mode&^hugetlbfsModes != 0:
+		return m.mountHiddenHugetlbfs(ctx, owner)
+	}
+	return m.mountHugetlbfs(m.path, owner)
+}
+
+// mountTmpfs mounts the volume, with "noswap" unless the kernel refuses that. It is the mount that is tried, since a version
+// number tells neither what was ported back nor what a user namespace forbids.
+func (m *mounter) mountTmpfs(owner ownership) error {
+	options := m.options(owner)
+	if !m.plugin.noSwapRefused.Load() {
+		err := m.plugin.mount("tmpfs", m.path, "tmpfs", append(slices.Clip(options), "noswap"))
+		if err == nil || !mayRefuseOption(err) {
+			return err
+		}
+	}
+	if err := m.plugin.mount("tmpfs", m.path, "tmpfs", options); err != nil {
+		return err
+	}
+	m.plugin.noSwapRefused.Store(true)
+	return nil
+}
+
+// mayRefuseOption reports whether an error of a mount may be about an option: the kernel says EINVAL, a mount program
+// something else.
+func mayRefuseOption(err error) bool {
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return errno == syscall.EINVAL
+	}
+	return !errors.Is(err, volume.ErrUncertain)
+}
+
+func (m *mounter) mountHugetlbfs(path string, owner ownership) error {
+	options := append(m.options(owner), fmt.Sprintf("pagesize=%d", m.wanted.pageSize))
+	err := m.plugin.mount("hugetlbfs", path, "hugetlbfs", options)
+	if err == nil {
+		return nil
+	}
+	if available := kernelPageSizes(); !slices.Contains(available, m.wanted.pageSize) {
+		return volume.Errorf(volume.ErrNotSupported, "the kernel has no huge pages of %s (%s names: %s): %w",
+			formatPageSize(m.wanted.pageSize), hugePagesDir, formatPageSizes(available), err)
+	}
+	return err
+}
+
+// hugetlbfsModes are the permissions that hugetlbfs takes as a mount option.
+const hugetlbfsModes = 0o1777
+
+// mountHiddenHugetlbfs mounts the volume with permissions that have to be set after mounting. Until they are, it is
+// mounted beside its place, so that it is whole when it appears.
+func (m *mounter) mountHiddenHugetlbfs(ctx context.Context, owner ownership) error {
+	hidden := hiddenPath(m.path)
+	if err := m.plugin.removeHidden(ctx, hidden); err != nil { // what a crash left
+		return err
+	}
+	if err := makeMountPoint(hidden); err != nil {
+		return err
+	}
+	if err := m.mountHugetlbfs(hidden, owner); err != nil {
+		return err
+	}
+	if err := os.Chmod(hidden, owner.fileMode()); err != nil {
+		return err
+	}
+	if err := m.plugin.mount(hidden, m.path, "hugetlbfs", append([]string{"bind"}, m.plugin.flags...)); err != nil {
+		return err
+	}
+	if err := m.plugin.remove(ctx, hidden); err != nil {
+		return volume.Errorf(volume.ErrUncertain, "the volume is mounted, but not removed from where it was made: %w", err)
+	}
+	return nil
+}
+
+// options returns the mount options that tmpfs and hugetlbfs have in common.
+func (m *mounter) options(owner ownership) []string {
+	options := append(slices.Clip(m.plugin.flags), fmt.Sprintf("mode=%#o", owner.mode))
+	if owner.gid != noGroup {
+		options = append(options, fmt.Sprintf("gid=%d", owner.gid))
+	}
+	if m.wanted.size > 0 {
+		options = append(options, fmt.Sprintf("size=%d", m.wanted.size))
+	}
+	return options
+}
+
+// mount mounts. What could not be mounted where, and what to do about it, is said by the host's mounter.
+func (p *Plugin) mount(source, target, fsType string, options []string) error {
+	return exhausted(p.host.Mounter.MountSensitiveWithoutSystemd(source, target, fsType, options, nil))
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emptydir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/mount-utils"
+
+	"github.com/volumekit/volumekit/volume"
+)
+
+// state tells what is where a volume should be, as far as mounts are concerned.
+type state int
+
+const (
+	// absent: nothing is there.
+	absent state = iota
+	// unmounted: what is there is no mount point.
+	unmounted
+	// mountPoint: something is mounted there.
+	mountPoint
+	// listed: the host's mounter says that something is mounted there, and the kernel that nothing is. So it is with a
+	// mounter that only keeps a table, such as mount-utils' FakeMounter.
+	listed
+)
+
+// look tells what is at path. What is neither a directory nor a mount point is an error.
+func (p *Plugin) look(path string) (state, error) {
+	// First, since it answers even if what is mounted there does not.
+	there, err := p.stateOf(path)
+	if err != nil || there != unmounted {
+		return there, err
+	}
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return absent, nil
+	}
+	if err != nil {
+		return absent, err
+	}
+	if !info.IsDir() {
+		return absent, volume.Errorf(volume.ErrInUse, "%s is not a directory (%s): remove it", path, info.Mode())
+	}
+	return unmounted, nil
+}
+
+// stateOf tells whether something is mounted at path, whatever is there.
+func (p *Plugin) stateOf(path string) (state, error) {
+	there, err := p.mountState(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return absent, nil
+	}
+	if err != nil {
+		return absent, fmt.Errorf("find out whether %s is a mount point: %w", path, err)
+	}
+	return there, nil
+}
+
+// mountKind is a kind of mount that the plugin makes.
+type mountKind int
+
+const (
+	foreign mountKind = iota
+	tmpfs
+	hugetlbfs
+	selfBind
+)
+
+// String returns the name of the file system.
+func (k mountKind) String() string {
+	switch k {
+	case tmpfs:
+		return "tmpfs"
+	case hugetlbfs:
+		return "hugetlbfs"
+	case selfBind:
+		return "bind mount of the directory onto itself"
+	}
+	return "foreign mount"
+}
+
+// mounted is what is mounted at a path.
+type mounted struct {
+	kind mountKind
+
+	// what describes it.
+	what string
+
+	// pageSize is that of a hugetlbfs in bytes, 0 if it is not known.
+	pageSize int64
+
+	// flags are those of [Options] that it has, nil if they are not known.
+	flags []string
+}
+
+// identify tells what is mounted at path, where look or stateOf has found a mount. On a root that is itself on a tmpfs a
+// directory bound onto itself is both of what it can be; it is what is wanted then. The mount table is read only if it is
+// nothing that the plugin makes.
+func (p *Plugin) identify(ctx context.Context, path string, there state, wanted mountKind) (mounted, error) {
+	if there == listed {
+		return p.identifyByTable(path)
+	}
+	shown, err := statMount(ctx, path)
+	if err != nil {
+		return mounted{}, p.noAnswer(ctx, path, err)
+	}
+	if (shown.kind == foreign || wanted == selfBind) && isSelfBind(path) {
+		shown.kind = selfBind
+	}
+	if shown.kind == foreign {
+		return p.identifyByTable(path)
+	}
+	shown.what = "a " + shown.kind.String()
+	return shown, nil
+}
+
+// noAnswer says what is mounted at path that does not tell what it is. What the plugin mounts always does, so it is
+// somebody else's, unless it had no time.
+func (p *Plugin) noAnswer(ctx context.Context, path string, err error) error {
+	what := "something"
+	if found, err := p.identifyByTable(path); err == nil {
+		what = found.what
+	}
+	err = fmt.Errorf("%s is mounted on %s, and does not answer: %w", what, path, err)
+	if ctx.Err() != nil {
+		return err
+	}
+	return volume.Errorf(volume.ErrInUse, "%w", err)
+}
+
+// identifyByTable tells what the mounter's table says is mounted at path.
+func (p *Plugin) identifyByTable(path string) (mounted, error) {
+	table, err := p.host.Mounter.List()
+	if err != nil {
+		return mounted{}, fmt.Errorf("read the mount table to find out what is mounted on %s: %w", path, err)
+	}
+	path = resolve(path)
+	var top *mount.MountPoint
+	for i := range table {
+		if table[i].Path == path {
+			top = &table[i]
+		}
+	}
+	if top == nil {
+		return mounted{what: "something that is not in the mount table"}, nil
+	}
+	found := mounted{what: fmt.Sprintf("%s (%s)", top.Device, top.Type)}
+	switch {
+	case top.Type == tmpfs.String():
+		found.kind = tmpfs
+	case top.Type == hugetlbfs.String():
+		found.kind = hugetlbfs
+	case top.Device == path:
+		found.kind = selfBind
+	}
+	return found, nil
+}
+
+// mountsInside returns the first mount points below path, of which the caller has found that it is in use.
+func (p *Plugin) mountsInside(path string) []string {
+	table, err := p.host.Mounter.List()
+	if err != nil {
+		return nil // what is in use stays in use
+	}
+	const most = 32
+	var inside []string
+	path = resolve(path) + string(filepath.Separator)
+	for i := range table {
+		if strings.HasPrefix(table[i].Path, path) && len(inside) < most {
+			inside = append(inside, table[i].Path)
+		}
+	}
+	return inside
+}
+
+// resolve returns path without symbolic links above its last element, as mount tables have it. The element itself, on which
+// something may be mounted that hangs, is not touched.
+func resolve(path string) string {
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		return filepath.Join(dir, filepath.Base(path))
+	}
+	return path
+}

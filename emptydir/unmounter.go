@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emptydir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/volumekit/volumekit/internal/removal"
+	"github.com/volumekit/volumekit/volume"
+)
+
+// unmounter takes one volume away. Whether it was a directory or a mount is what it finds out.
+type unmounter struct {
+	plugin *Plugin
+	path   string
+}
+
+func (u *unmounter) Path() string { return u.path }
+
+// TearDown leaves the directory that the pod's emptyDir volumes have in common to whoever removes the pod's directory.
+func (u *unmounter) TearDown(ctx context.Context) error {
+	unlock, err := u.plugin.busy.lock(ctx, u.path)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return errors.Join(
+		u.plugin.remove(ctx, u.path),
+		u.plugin.removeHidden(ctx, hiddenPath(u.path)))
+}
+
+// removeHidden removes what a crash has left at the path where volumes are made. Most often that is nothing.
+func (p *Plugin) removeHidden(ctx context.Context, hidden string) error {
+	err := removal.All(ctx, hidden)
+	if isMountedOn(err, hidden) {
+		return p.remove(ctx, hidden)
+	}
+	return inUse(err)
+}
+
+// maxStacked bounds how many mounts at one path are unmounted: it takes several processes to stack even two.
+const maxStacked = 32
+
+// remove unmounts what the plugin mounted at path, as often as that is needed, and removes everything there.
+func (p *Plugin) remove(ctx context.Context, path string) error {
+	for range maxStacked {
+		if err := p.unmount(ctx, path); err != nil {
+			return err
+		}
+		if err := removal.All(ctx, path); !isMountedOn(err, path) {
+			return inUse(err)
+		}
+	}
+	return volume.Errorf(volume.ErrInUse, "%s is still a mount point after %d unmounts", path, maxStacked)
+}
+
+// isMountedOn reports whether an error of package removal says that path itself is a mount point.
+func isMountedOn(err error, path string) bool {
+	var mounted *removal.MountedError
+	return errors.As(err, &mounted) && slices.Contains(mounted.Paths, path)
+}
+
+// inUse makes an error of package removal about mounts match [volume.ErrInUse].
+func inUse(err error) error {
+	var mounted *removal.MountedError
+	if errors.As(err, &mounted) {
+		return volume.Errorf(volume.ErrInUse, "%w", err)
+	}
+	return err
+}
+
+// unmount unmounts what is mounted at path, the uppermost of it, if it is what the plugin mounts. A tmpfs or hugetlbfs at
+// the path of a volume is taken for the volume's: nobody else has business there.
+func (p *Plugin) unmount(ctx context.Context, path string) error {
+	there, err := p.stateOf(path)
+	if err != nil || there == absent || there == unmounted {
+		return err
+	}
+	shown, err := p.identify(ctx, path, there, foreign)
+	if err != nil {
+		return err
+	}
+	if shown.kind == foreign {
+		return volume.Errorf(volume.ErrInUse, "%s is mounted on %s, and not by the plugin: unmount it", shown.what, path)
+	}
+	if err := p.host.Mounter.Unmount(path); err != nil {
+		return p.whyInUse(path, err)
+	}
+	return nil
+}
+
+// whyInUse says what keeps path from being unmounted.
+func (p *Plugin) whyInUse(path string, err error) error {
+	if inside := p.mountsInside(path); len(inside) > 0 {
+		return volume.Errorf(volume.ErrInUse, "cannot unmount %s, since there are mounts in it (%s), which have to be unmounted first: %w",
+			path, strings.Join(inside, ", "), err)
+	}
+	if isBusy(err) {
+		return volume.Errorf(volume.ErrInUse, "cannot unmount %s, since a process has a file open in it or works in it: %w", path, err)
+	}
+	return fmt.Errorf("unmount %s: %w", path, err)
+}
