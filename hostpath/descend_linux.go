@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hostpath
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/volumekit/volumekit/internal/removal/descent"
+	"github.com/volumekit/volumekit/volume"
+)
+
+// descend opens the directory that elements lead to from base, for reading, without following a symbolic link or entering
+// a mount. If mode is not 0, what is missing is made with that mode. path is that of base, for errors.
+func descend(base int, path string, elements []string, mode uint32) (int, error) {
+	fd, err := unix.Openat(base, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, pathError("open", path, err)
+	}
+	for _, name := range elements {
+		path = filepath.Join(path, name)
+		next, err := descent.Open(fd, name, unix.O_RDONLY|unix.O_DIRECTORY)
+		if err == unix.ENOENT && mode != 0 {
+			next, err = makeAndOpen(fd, name, mode)
+		}
+		unix.Close(fd)
+		if err != nil {
+			return -1, inTheWay(path, err)
+		}
+		fd = next
+	}
+	return fd, nil
+}
+
+func makeAndOpen(dir int, name string, mode uint32) (int, error) {
+	if err := mkdir(dir, name, mode); err != nil && err != unix.EEXIST {
+		return -1, err
+	}
+	if err := unix.Fsync(dir); err != nil {
+		return -1, err
+	}
+	return descent.Open(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
+}
+
+// removeEmpty removes the directories above the last of elements, the deepest first, up to the first one that is not
+// removable or not empty.
+func removeEmpty(base int, elements []string, removable func(unix.Stat_t) bool) {
+	for n := len(elements) - 1; n > 0; n-- {
+		parent, err := descend(base, "", elements[:n-1], 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return
+		}
+		var stat unix.Stat_t
+		err = unix.Fstatat(parent, elements[n-1], &stat, unix.AT_SYMLINK_NOFOLLOW)
+		if err == nil && !removable(stat) {
+			err = unix.EEXIST
+		}
+		if err == nil {
+			err = unix.Unlinkat(parent, elements[n-1], unix.AT_REMOVEDIR)
+		}
+		unix.Close(parent)
+		if err != nil && err != unix.ENOENT {
+			return
+		}
+	}
+}
+
+// inTheWay says what is wrong at a path where a directory was expected.
+func inTheWay(path string, err error) error {
+	switch err {
+	case unix.ELOOP, unix.ENOTDIR:
+		return volume.Errorf(volume.ErrInvalid, "%q is a symbolic link or no directory: %w", path, err)
+	case unix.EXDEV:
+		return volume.Errorf(volume.ErrInvalid, "something is mounted on %q: make that a base path of its own", path)
+	}
+	return pathError("open", path, err)
+}
+
+func syncDir(fd int, path string) error {
+	if err := unix.Fsync(fd); err != nil {
+		return pathError("sync", path, err)
+	}
+	return nil
+}
+
+func pathError(op, path string, err error) error {
+	switch err {
+	case unix.ENOSPC, unix.EDQUOT:
+		err = volume.Errorf(volume.ErrExhausted, "%w", err)
+	case unix.ENAMETOOLONG:
+		err = volume.Errorf(volume.ErrInvalid, "%w", err)
+	}
+	return &fs.PathError{Op: op, Path: path, Err: err}
+}
