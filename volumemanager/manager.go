@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumemanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	utilstrings "k8s.io/utils/strings"
+
+	"github.com/volumekit/volumekit/internal/record"
+	"github.com/volumekit/volumekit/volume"
+)
+
+// Options are the options of [New]. The zero value is right for most programs.
+type Options struct {
+	// WaitForRoot makes New wait, until its context ends, for another manager of the same root to be closed. Without it New
+	// fails at once with an error that matches [volume.ErrInUse].
+	WaitForRoot bool
+}
+
+// Manager sets up and tears down the volumes of pods. There is one manager for a root at a time, in all processes of the
+// machine (on systems that can lock a directory). All methods may be called concurrently: pods, and the volumes of one
+// pod, proceed side by side; calls for one pod wait for each other.
+type Manager struct {
+	plugins *volume.VolumePluginMgr
+	host    volume.Host
+	lock    *os.File
+
+	pods    serial // by UID
+	volumes serial // by UID, plugin and name: outlives the call for the pod if a plugin does not return
+}
+
+// New makes the root directory of the plugins' host if it is missing, locks it, and returns its manager. Nothing else on
+// disk is touched: what an earlier process left is taken over by the calls for its pods.
+func New(ctx context.Context, plugins *volume.VolumePluginMgr, options Options) (*Manager, error) {
+	host := plugins.Host()
+	if err := os.MkdirAll(host.Root, 0o750); err != nil {
+		return nil, fmt.Errorf("make root directory: %w", err)
+	}
+	lock, err := lockRoot(ctx, host.Root, options.WaitForRoot)
+	if err != nil {
+		return nil, err
+	}
+	return &Manager{plugins: plugins, host: host, lock: lock}, nil
+}
+
+// Close gives the root up. Volumes stay as they are. No other method may be called after it, and none may be running.
+func (m *Manager) Close() error {
+	return m.lock.Close()
+}
+
+// SetUpPod makes the pod's volumes available and returns what became of each, and the mounts of its containers. Volumes
+// proceed side by side and do not depend on each other: if some fail the others are there, and the error joins a
+// *[volume.Error] for each that failed. A pod that is ambiguous or whose names are unsafe is refused as a whole, before
+// anything is touched, with an error that matches [volume.ErrInvalid].
+//
+// Called again it goes on where an interrupted call ended, and changes nothing if there is nothing to do. A volume that is
+// set up from another source than the pod now has is an error that matches [volume.ErrInUse]; so is one that the pod no
+// longer has. The pod is not changed.
+func (m *Manager) SetUpPod(ctx context.Context, pod *v1.Pod) (PodStatus, error) {
+	status := PodStatus{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
+	if err := checkPod(pod); err != nil {
+		status.Err = err
+		return status, err
+	}
+	release, err := m.pods.acquire(ctx, string(pod.UID))
+	if err != nil {
+		status.Err = fmt.Errorf("pod %s: %w", podName(pod), err)
+		return status, status.Err
+	}
+	defer release()
+	if err := m.setUpPod(ctx, pod, &status); err != nil {
+		status.Err = fmt.Errorf("pod %s: %w", podName(pod), err)
+	}
+	return status, status.err()
+}
+
+// err joins the errors of a status.
+func (s *PodStatus) err() error {
+	errs := []error{s.Err}
+	for i := range s.Volumes {
+		errs = append(errs, s.Volumes[i].Err)
+	}
+	for i := range s.Containers {
+		if err := s.Containers[i].Err; err != nil {
+			errs = append(errs, fmt.Errorf("pod %s/%s: container %q: %w", s.Namespace, s.Name, s.Containers[i].Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// setUpPod fills in status. Its error is about the pod as a whole.
+func (m *Manager) setUpPod(ctx context.Context, pod *v1.Pod, status *PodStatus) error {
+	records := recordsOf(m.host, pod.UID)
+	if err := recordPod(records, pod); err != nil {
+		return err
+	}
+	recorded, err := records.volumes()
+	if err != nil {
+		return fmt.Errorf("list the records of its volumes: %w", err)
+	}
+	wanted := make([]podVolume, len(pod.Spec.Volumes))
+	for i := range pod.Spec.Volumes {
+		wanted[i] = resolve(m.plugins, pod, &pod.Spec.Volumes[i])
+		recorded = slices.DeleteFunc(recorded, func(id volumeID) bool { return id == wanted[i].id })
+	}
+	strays := m.refuseStrays(records, pod, wanted, recorded)
+	status.Volumes = make([]VolumeStatus, len(wanted), len(wanted)+len(strays))
+	var running sync.WaitGroup
+	for i, v := range wanted {
+		running.Go(func() { status.Volumes[i] = m.setUpVolume(ctx, records, v) })
+	}
+	running.Wait()
+	status.Volumes = append(status.Volumes, strays...)
+	status.Containers = containerStatuses(pod, status.Volumes)
+	return nil
+}
+
+// refuseStrays deals with the volumes that were set up for the pod but are none of those that are wanted: a wanted volume of the
+// same name, served by another plugin now, is refused, and for the rest there is a status that says that they are in the way.
+func (m *Manager) refuseStrays(records podRecords, pod *v1.Pod, wanted []podVolume, recorded []volumeID) []VolumeStatus {
+	var strays []VolumeStatus
+	for _, id := range recorded {
+		stray := strayVolume(m.plugins, records, pod.UID, id)
+		if i := slices.IndexFunc(wanted, func(v podVolume) bool { return v.name == stray.Name }); i >= 0 {
+			wanted[i].err = volume.Errorf(volume.ErrInUse, "it is set up by plugin %s: tear the pod down first", id.plugin)
+			continue
+		}
+		stray.State = Failed
+		stray.Err = &volume.Error{Op: "set up", Volume: stray.Name, Pod: podName(pod), Plugin: id.plugin, Path: stray.Path,
+			Err: volume.Errorf(volume.ErrInUse, "it is set up, but the pod no longer has it: tear the pod down first")}
+		strays = append(strays, stray)
+	}
+	return strays
+}
+
+// recordPod writes the pod's record unless the same one is there.
+func recordPod(records podRecords, pod *v1.Pod) error {
+	recorded, err := records.readPod()
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, record.ErrDamaged):
+	case err != nil:
+		return err
+	case recorded.Namespace != pod.Namespace || recorded.Name != pod.Name:
+		return volume.Errorf(volume.ErrInvalid, "its UID %s is that of pod %s, which has volumes here", pod.UID, podName(recorded))
+	case equality.Semantic.DeepEqual(recorded, podRecord(pod)):
+		return nil
+	}
+	return records.writePod(pod)
+}
+
+func (m *Manager) setUpVolume(ctx context.Context, records podRecords, v podVolume) VolumeStatus {
+	status := v.status()
+	var warnings []string
+	err := v.err
+	if err == nil {
+		err = m.volumes.do(ctx, v.key(), func() error { return m.setUp(ctx, records, v, &warnings) })
+	}
+	if err != nil {
+		status.State, status.Err = Failed, v.wrap("set up", err)
+		return status
+	}
+	status.State, status.Warnings = Mounted, warnings
+	return status
+}
+
+func (m *Manager) setUp(ctx context.Context, records podRecords, v podVolume, warnings *[]string) error {
+	unfinished, err := records.isTearingDown(v.id)
+	if err != nil {
+		return err
+	}
+	if unfinished {
+		if err := m.tearDown(ctx, records, v.pod.UID, v.id); err != nil {
+			return fmt.Errorf("finish the tearing down that was begun: %w", err)
+		}
+	}
+	if err := recordVolume(records, v); err != nil {
+		return err
+	}
+	options := volume.SetUpOptions{Warn: func(message string) { *warnings = append(*warnings, message) }}
+	if security := v.pod.Spec.SecurityContext; security != nil {
+		options.FSGroup, options.FSGroupChangePolicy = security.FSGroup, security.FSGroupChangePolicy
+	}
+	if err := v.mounter.SetUp(ctx, options); err != nil {
+		return err
+	}
+	presence, err := v.mounter.Presence(ctx)
+	switch presence {
+	case volume.Present:
+		return nil
+	case volume.Absent:
+		return errors.New("the plugin reported success, but the volume is not there")
+	}
+	return volume.Errorf(volume.ErrUncertain, "the plugin reported success, but it cannot be told whether the volume is there: %w", err)
+}
+
+// recordVolume writes the volume's record unless the same one is there.
+func recordVolume(records podRecords, v podVolume) error {
+	wanted := newVolumeRecord(v.pod, v.name, v.spec)
+	recorded, err := records.readVolume(v.id)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, record.ErrDamaged):
+		return records.writeVolume(v.id, wanted)
+	case err != nil:
+		return err
+	case !equality.Semantic.DeepEqual(recorded, wanted):
+		return volume.Errorf(volume.ErrInUse, "it is set up from another source than the pod now has: tear the pod down first")
+	}
+	return nil
+}
+
+// TearDownPod takes away every volume of the pod that is on disk and what was recorded of it. It needs no pod, no spec and
+// no whole record. Volumes proceed side by side; if some fail the others are gone, the error joins a *[volume.Error] for each
+// that failed, and the same call goes on from there. It succeeds for a pod of which nothing is there.
+//
+// What somebody else keeps in the pod's directory is left alone, and the directory with it.
+func (m *Manager) TearDownPod(ctx context.Context, uid types.UID) error {
+	if err := volume.CheckPodUID(uid); err != nil {
+		return err
+	}
+	release, err := m.pods.acquire(ctx, string(uid))
+	if err != nil {
+		return fmt.Errorf("pod %s: %w", uid, err)
+	}
+	defer release()
+	records := recordsOf(m.host, uid)
+	ids, err := volumesOf(m.host, records, uid)
+	if err != nil {
+		return fmt.Errorf("pod %s: list its volumes: %w", uid, err)
+	}
+	errs := make([]error, len(ids))
+	var running sync.WaitGroup
+	for i, id := range ids {
+		running.Go(func() {
+			err := m.volumes.do(ctx, key(uid, id), func() error { return m.tearDown(ctx, records, uid, id) })
+			if err != nil {
+				errs[i] = &volume.Error{Op: "tear down", Volume: id.name, Pod: records.podName(uid), Plugin: id.plugin, Err: err}
+			}
+		})
+	}
+	running.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if err := records.removePod(); err != nil {
+		return fmt.Errorf("pod %s: %w", uid, err)
+	}
+	removeEmpty(m.host.PodVolumesDir(uid), m.host.PodDir(uid), m.host.PodsDir())
+	return nil
+}
+
+func (m *Manager) tearDown(ctx context.Context, records podRecords, uid types.UID, id volumeID) error {
+	plugin, err := m.plugins.FindPluginByName(id.plugin)
+	if err != nil {
+		return fmt.Errorf("%w: register it and tear the pod down again", err)
+	}
+	unmounter, err := plugin.NewUnmounter(id.name, uid)
+	if err != nil {
+		return err
+	}
+	if err := records.beginTearDown(id); err != nil {
+		return err
+	}
+	if err := unmounter.TearDown(ctx); err != nil {
+		return err
+	}
+	removeEmpty(filepath.Dir(m.host.PodVolumeDir(uid, id.plugin, id.name)))
+	return records.removeVolume(id)
+}
+
+// volumesOf lists the volumes of the pod that are recorded, and those of which there is only a directory.
+func volumesOf(host volume.Host, records podRecords, uid types.UID) ([]volumeID, error) {
+	ids, err := records.volumes()
+	if err != nil {
+		return nil, err
+	}
+	plugins, err := subdirectories(host.PodVolumesDir(uid))
+	if err != nil {
+		return nil, err
+	}
+	for _, plugin := range plugins {
+		names, err := subdirectories(filepath.Join(host.PodVolumesDir(uid), plugin))
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			id := volumeID{plugin: utilstrings.UnescapeQualifiedName(plugin), name: name}
+			if !strings.HasPrefix(name, ".") && !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids, nil
+}
+
+// PodUIDs lists the pods that have a directory below the root.
+func (m *Manager) PodUIDs() ([]types.UID, error) {
+	return podUIDs(m.host)
+}
+
+// FindPod returns the UIDs under which a pod of that name is recorded: none, one, or several if the pod was replaced by
+// another of the same name before it was torn down.
+func (m *Manager) FindPod(namespace, name string) ([]types.UID, error) {
+	uids, err := m.PodUIDs()
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(uids, func(uid types.UID) bool {
+		recordedNamespace, recordedName := recordsOf(m.host, uid).names()
+		return recordedNamespace != namespace || recordedName != name
+	}), nil
+}
+
+// removeEmpty removes those of the directories that are empty. It is not an error if they are not, or not there.
+func removeEmpty(dirs ...string) {
+	for _, dir := range dirs {
+		_ = os.Remove(dir)
+	}
+}
