@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package volumekit is the front page of the volume layer of Kubernetes as a library. It has no code; the packages are:
+//
+//   - volume: the contracts (VolumePlugin, Mounter, Attacher, Provisioner and their kin), Spec, Host, and VolumePluginMgr,
+//     which holds the plugins and finds the one that serves a volume.
+//   - volumemanager: gives a pod its volumes, tells the container's mounts, and takes the volumes away, also after a crash.
+//   - plugins: the built-in plugins in one call; each is a package of its own: emptydir, hostpath.
+//   - volume/volumetest: a conformance suite for plugins, fakes, and helpers for tests that mount.
+//   - examples/podvolumes: a program that does all of this for Kubernetes manifests; examples/embed: the least code that does.
+//
+// A program that runs pods gives one its volumes:
+//
+//	mgr, err := volume.NewVolumePluginMgr(ctx, volume.Host{Root: "/var/lib/agent"}, plugins.Default())
+//	manager, err := volumemanager.New(ctx, mgr, volumemanager.Options{})
+//	status, err := manager.SetUpPod(ctx, pod)
+//	mounts := status.Containers[0].Mounts // for each one, Mount.OCI is what a container runtime takes
+//	err = manager.TearDownPod(ctx, pod.UID)
+//
+// A program that uses plugins on its own terms finds the one for a volume, and asks for a capability:
+//
+//	plugin, err := mgr.FindPluginBySpec(volume.NewSpecFromVolume(&pod.Spec.Volumes[0]))
+//	mounter, err := plugin.NewMounter(spec, pod)
+//	err = mounter.SetUp(ctx, volume.SetUpOptions{})
+//	provisionable, err := volume.Find[volume.ProvisionableVolumePlugin](mgr, spec)
+//
+// Somebody who writes a plugin has its tests run the conformance suite:
+//
+//	func TestConformance(t *testing.T) {
+//		volumetest.Run(t, volumetest.Config{New: func() volume.VolumePlugin { return myplugin.New() }, Cases: cases})
+//	}
+package volumekit
