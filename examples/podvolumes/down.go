@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volumekit/volumekit/volumemanager"
+)
+
+func down(ctx context.Context, args []string, s streams) error {
+	o, err := parse("down", args, "f", "pod", "all")
+	if err != nil {
+		return err
+	}
+	if err := o.checkSelection(); err != nil {
+		return err
+	}
+	ctx, cancel := o.limit(ctx)
+	defer cancel()
+	selected := selection{all: o.all, names: o.pods}
+	if len(o.files) > 0 {
+		loaded, err := load(ctx, o.files, s)
+		if err != nil {
+			return err
+		}
+		for _, pod := range loaded.Pods {
+			selected.uids = append(selected.uids, pod.Pod.UID)
+		}
+	}
+	plugins, err := openPlugins(ctx, o.root)
+	if err != nil {
+		return err
+	}
+	defer plugins.Close()
+	root := plugins.Host().Root
+	if _, err := os.Stat(root); errors.Is(err, fs.ErrNotExist) {
+		return nil // nothing was ever set up there
+	}
+	manager, err := volumemanager.New(ctx, plugins, volumemanager.Options{WaitForRoot: true})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = manager.Close() }()
+	uids, err := selected.find(manager, s)
+	if err != nil {
+		return err
+	}
+	errs := make([]error, len(uids))
+	progress := newProgress(s.err, "take down", len(uids))
+	eachAtOnce(len(uids), func(i int) {
+		errs[i] = manager.TearDownPod(ctx, uids[i])
+		progress.step()
+	})
+	progress.end()
+	for i, uid := range uids {
+		if errs[i] == nil {
+			errs[i] = checkGone(plugins.Host().PodDir(uid))
+		}
+	}
+	if o.all {
+		errs = append(errs, checkEmpty(root, errs))
+	}
+	if err := errors.Join(errs...); err != nil {
+		for line := range strings.Lines(err.Error()) {
+			s.complain("%s", line)
+		}
+		return errNotServed
+	}
+	return nil
+}
+
+// checkSelection wants exactly one way of saying which pods.
+func (o *options) checkSelection() error {
+	ways := 0
+	for _, given := range []bool{len(o.files) > 0, len(o.pods) > 0, o.all} {
+		if given {
+			ways++
+		}
+	}
+	if ways != 1 {
+		return misuse("say which pods: with -f FILE, with -pod NAMESPACE/NAME, or with -all, and with one of them only")
+	}
+	for _, name := range o.pods {
+		if namespace, pod, found := strings.Cut(name, "/"); !found || namespace == "" || pod == "" || strings.Contains(pod, "/") {
+			return misuse("-pod %q is not of the form NAMESPACE/NAME", name)
+		}
+	}
+	return nil
+}
+
+// selection says which pods a command is about.
+type selection struct {
+	all   bool
+	names []string // namespace/name
+	uids  []types.UID
+}
+
+func (sel selection) find(manager *volumemanager.Manager, s streams) ([]types.UID, error) {
+	if sel.all {
+		return manager.PodUIDs()
+	}
+	uids := sel.uids
+	for _, name := range sel.names {
+		namespace, pod, _ := strings.Cut(name, "/")
+		found, err := manager.FindPod(namespace, pod)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			s.complain("note: nothing is set up for pod %s", name)
+		}
+		uids = append(uids, found...)
+	}
+	return uids, nil
+}
+
+// checkGone reports what keeps the directory of a pod although its volumes are gone.
+func checkGone(podDir string) error {
+	entries, err := os.ReadDir(podDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%s is left, with what podvolumes did not make: %s", podDir, names(entries))
+}
+
+// checkEmpty reports what is left in the root, unless it is known that pods are left.
+func checkEmpty(root string, errs []error) error {
+	if errors.Join(errs...) != nil {
+		return nil
+	}
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return err
+	}
+	if len(entries) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s is left with what podvolumes did not make: %s", filepath.Clean(root), names(entries))
+}
+
+func names(entries []fs.DirEntry) string {
+	all := make([]string, len(entries))
+	for i, entry := range entries {
+		all[i] = readable(entry.Name())
+	}
+	return strings.Join(all, ", ")
+}

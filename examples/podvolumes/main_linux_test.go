@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// asOrdinaryUser runs the program as a user without any privilege: itself, or a child where the tests run as root.
+func asOrdinaryUser(t *testing.T, program, stdin string, args ...string) (status int, errors string) {
+	t.Helper()
+	manifest, err := os.Open(stdin)
+	require.NoError(t, err)
+	defer func() { _ = manifest.Close() }()
+	cmd := exec.Command(program, args...)
+	cmd.Stdin = manifest
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	}
+	err = cmd.Run()
+	if _, exited := err.(*exec.ExitError); !exited {
+		require.NoError(t, err)
+	}
+	return cmd.ProcessState.ExitCode(), stderr.String()
+}
+
+func TestAnOrdinaryUserGetsWhatSuchAUserMayHave(t *testing.T) {
+	dir, err := os.MkdirTemp("", "podvolumes") // t.TempDir is closed to other users
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	require.NoError(t, os.Chmod(dir, 0o777))
+	program := filepath.Join(dir, "podvolumes")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", program, ".")
+	output, err := build.CombinedOutput()
+	require.NoError(t, err, string(output))
+	root := filepath.Join(dir, "root")
+
+	status, errors := asOrdinaryUser(t, program, "web.yaml", "up", "-f", "-", "-root", root)
+	assert.Equal(t, allWell, status, errors)
+
+	status, errors = asOrdinaryUser(t, program, "memory.yaml", "up", "-f", "-", "-root", root)
+	assert.Equal(t, notServed, status)
+	for _, volume := range []string{"frames", "shared", "buffers"} {
+		assert.Regexp(t, `volume "`+volume+`" of pod default/encoder .*needs root`, errors)
+	}
+
+	status, errors = asOrdinaryUser(t, program, "web.yaml", "down", "-all", "-root", root)
+	assert.Equal(t, allWell, status, errors)
+	requireNoFile(t, root)
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/volumekit/volumekit/volume/volumetest"
+)
+
+func TestMain(m *testing.M) { os.Exit(volumetest.Main(m)) }
+
+// podvolumes runs the program with the words of the command line and returns what it wrote.
+func podvolumes(t *testing.T, stdin string, args ...string) (status int, out, errors string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	status = run(t.Context(), args, streams{in: strings.NewReader(stdin), out: &stdout, err: &stderr})
+	return status, stdout.String(), stderr.String()
+}
+
+// requireWell runs the program, which has to find all well.
+func requireWell(t *testing.T, stdin string, args ...string) string {
+	t.Helper()
+	status, out, errors := podvolumes(t, stdin, args...)
+	require.Equal(t, allWell, status, errors)
+	require.Empty(t, errors)
+	return out
+}
+
+func requireNoFile(t *testing.T, root string) {
+	t.Helper()
+	entries, err := os.ReadDir(root)
+	require.NoError(t, err)
+	require.Empty(t, entries)
+}
+
+const twoVolumes = `
+apiVersion: v1
+kind: Pod
+metadata: {name: web, uid: web-uid}
+spec:
+  containers:
+    - name: nginx
+      volumeMounts:
+        - {name: cache, mountPath: /var/cache}
+        - {name: etc, mountPath: /host, readOnly: true, mountPropagation: HostToContainer, bindMountOptions: [noexec]}
+  volumes:
+    - {name: cache, emptyDir: {}}
+    - {name: etc, hostPath: {path: /etc}}
+`
+
+const configMapBesideEmptyDir = `
+apiVersion: v1
+kind: Pod
+metadata: {name: mixed}
+spec:
+  containers: [{name: main, volumeMounts: [{name: settings, mountPath: /settings}, {name: cache, mountPath: /cache}]}]
+  volumes: [{name: settings, configMap: {name: x}}, {name: cache, emptyDir: {}}]
+`
+
+func TestUpShowsATreeOfPodsVolumesAndMounts(t *testing.T) {
+	root := t.TempDir()
+	out := requireWell(t, twoVolumes, "up", "-f", "-", "-root", root)
+	assert.Equal(t, strings.ReplaceAll(`default/web
+├─ cache  mounted  kubernetes.io/empty-dir  ROOT/pods/web-uid/volumes/kubernetes.io~empty-dir/cache
+├─ etc    mounted  kubernetes.io/host-path  /etc
+└─ container nginx
+   ├─ /host       etc, read-only, propagation HostToContainer, noexec
+   └─ /var/cache  cache, read-write
+`, "ROOT", root), out)
+	requireWell(t, "", "down", "-all", "-root", root)
+	requireNoFile(t, root)
+}
+
+func TestJSONHasTheDocumentedSchema(t *testing.T) {
+	root := t.TempDir()
+	out := requireWell(t, twoVolumes, "up", "-f", "-", "-o", "json", "-root", root)
+	cache := filepath.Join(root, "pods/web-uid/volumes/kubernetes.io~empty-dir/cache")
+	assert.JSONEq(t, strings.ReplaceAll(`{"pods": [{
+		"namespace": "default", "name": "web", "uid": "web-uid",
+		"volumes": [
+			{"name": "cache", "plugin": "kubernetes.io/empty-dir", "path": "CACHE", "readOnly": false, "state": "mounted", "error": ""},
+			{"name": "etc", "plugin": "kubernetes.io/host-path", "path": "/etc", "readOnly": false, "state": "mounted", "error": ""}],
+		"containers": [{"name": "nginx", "mounts": [
+			{"source": "/etc", "destination": "/host", "readOnly": true, "propagation": "HostToContainer", "options": ["rbind", "rslave", "ro", "noexec"]},
+			{"source": "CACHE", "destination": "/var/cache", "readOnly": false, "propagation": "None", "options": ["rbind", "rprivate", "rw"]}]}]
+	}]}`, "CACHE", cache), out)
+	requireWell(t, "", "down", "-all", "-root", root)
+	assert.JSONEq(t, `{"pods": []}`, requireWell(t, "", "status", "-o", "json", "-root", root))
+}
+
+func TestStatusShowsSizesAndLimits(t *testing.T) {
+	root := t.TempDir()
+	manifest := strings.Replace(twoVolumes, "emptyDir: {}", "emptyDir: {sizeLimit: 1Mi}", 1)
+	requireWell(t, manifest, "up", "-f", "-", "-root", root)
+	file := filepath.Join(root, "pods/web-uid/volumes/kubernetes.io~empty-dir/cache/file")
+	require.NoError(t, os.WriteFile(file, make([]byte, 1<<19), 0o600))
+
+	assert.Contains(t, requireWell(t, "", "status", "-root", root), "Ki used of 1Mi (not enforced)")
+	var report reportJSON
+	require.NoError(t, json.Unmarshal([]byte(requireWell(t, "", "status", "-o", "json", "-root", root)), &report))
+	usage := report.Pods[0].Volumes[0].Usage
+	assert.GreaterOrEqual(t, usage.UsedBytes, int64(1<<19))
+	assert.EqualValues(t, 1<<20, usage.LimitBytes)
+	requireWell(t, "", "down", "-all", "-root", root)
+}
+
+func TestUpAgainChangesNothing(t *testing.T) {
+	root := t.TempDir()
+	first := requireWell(t, twoVolumes, "up", "-f", "-", "-root", root)
+	file := filepath.Join(root, "pods/web-uid/volumes/kubernetes.io~empty-dir/cache/file")
+	require.NoError(t, os.WriteFile(file, []byte("kept"), 0o600))
+	assert.Equal(t, first, requireWell(t, twoVolumes, "up", "-f", "-", "-root", root))
+	assert.FileExists(t, file)
+	requireWell(t, "", "down", "-all", "-root", root)
+}
+
+func TestWhatCannotBeServedIsNamedAndTheRestStaysUp(t *testing.T) {
+	root := t.TempDir()
+	file := filepath.Join(t.TempDir(), "mixed.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("kind: Namespace\napiVersion: v1\nmetadata: {name: x}\n---"+configMapBesideEmptyDir), 0o600))
+
+	status, out, errors := podvolumes(t, "", "up", "-f", file, "-o", "json", "-root", root)
+	assert.Equal(t, notServed, status)
+	assert.Equal(t, file+`: document 2 (line 5): Pod default/mixed: set up volume "settings" of pod default/mixed: volume "settings": no plugin serves its source configMap`+"\n", errors)
+	var report reportJSON
+	require.NoError(t, json.Unmarshal([]byte(out), &report))
+	assert.Equal(t, "failed", report.Pods[0].Volumes[0].State)
+	assert.Contains(t, report.Pods[0].Volumes[0].Error, "configMap")
+	assert.Equal(t, "mounted", report.Pods[0].Volumes[1].State)
+	assert.DirExists(t, report.Pods[0].Volumes[1].Path)
+
+	status, _, errors = podvolumes(t, "", "status", "-root", root)
+	assert.Equal(t, notServed, status)
+	assert.Contains(t, errors, "no plugin serves its source configMap")
+	requireWell(t, "", "down", "-f", file, "-root", root)
+	requireNoFile(t, root)
+}
+
+func TestAPodThatIsRefusedIsNamedWithAllItsFaults(t *testing.T) {
+	root := t.TempDir()
+	manifest := strings.ReplaceAll(twoVolumes, "name: etc", "name: cache")
+	status, out, errors := podvolumes(t, manifest, "up", "-f", "-", "-o", "json", "-root", root)
+	assert.Equal(t, notServed, status)
+	assert.Equal(t, `standard input: document 1 (line 2): Pod default/web: pod default/web: two volumes have the name "cache"`+"\n", errors)
+	var report reportJSON
+	require.NoError(t, json.Unmarshal([]byte(out), &report))
+	require.Len(t, report.Pods[0].Volumes, 2)
+	assert.Equal(t, "failed", report.Pods[0].Volumes[0].State)
+	requireNoFile(t, root)
+}
+
+func TestUnreadableInputEndsWithStatusTwoBeforeAnythingIsTouched(t *testing.T) {
+	for name, test := range map[string]struct{ manifest, says string }{
+		"an unknown field":          {strings.Replace(twoVolumes, "readOnly", "readonly", 1), `readonly`},
+		"an unknown volume source":  {strings.Replace(twoVolumes, "emptyDir:", "emptydir:", 1), `emptydir`},
+		"no YAML":                   {"{", "standard input"},
+		"a second document is bad":  {twoVolumes + "\n---\nkind: Pod\n", "document 2"},
+		"a name that leads outside": {strings.Replace(twoVolumes, "name: web", "name: ../web", 1), `../web`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := filepath.Join(t.TempDir(), "root")
+			status, out, errors := podvolumes(t, test.manifest, "up", "-f", "-", "-root", root)
+			assert.Equal(t, wrongUse, status)
+			assert.Empty(t, out)
+			assert.Contains(t, errors, test.says)
+			assert.NoDirExists(t, root)
+		})
+	}
+}
+
+func TestWrongUseEndsWithStatusTwoAndSaysWhy(t *testing.T) {
+	for name, test := range map[string]struct {
+		args string
+		says string
+	}{
+		"nothing at all":              {"", "usage:"},
+		"an unknown command":          {"start", `"start"`},
+		"up without a file":           {"up", "-f FILE"},
+		"a file without -f":           {"up web.yaml", "given with -f"},
+		"a file that is not there":    {"up -f no-such-file.yaml", "no-such-file.yaml"},
+		"an unknown flag":             {"up -x", "-x"},
+		"an unknown output":           {"up -f - -o yaml", "json"},
+		"a flag of another command":   {"status -all", "-all"},
+		"down without a selection":    {"down", "which pods"},
+		"down with two selections":    {"down -all -pod a/b", "one of them only"},
+		"a pod without its namespace": {"down -pod web", "NAMESPACE/NAME"},
+		"no time at all":              {"status -timeout 0s", "-timeout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := strings.Fields(test.args)
+			if len(args) > 1 {
+				args = append(args, "-root", t.TempDir())
+			}
+			status, out, errors := podvolumes(t, "", args...)
+			assert.Equal(t, wrongUse, status)
+			assert.Empty(t, out)
+			assert.Contains(t, errors, test.says)
+		})
+	}
+}
+
+func TestHelpIsNoMistake(t *testing.T) {
+	for _, args := range [][]string{{"help"}, {"-h"}, {"up", "-h"}} {
+		assert.Contains(t, requireWell(t, "", args...), "usage:")
+	}
+}
+
+func TestDownTakesAwayThePodsThatItIsToldTo(t *testing.T) {
+	root := t.TempDir()
+	requireWell(t, "", "up", "-f", "web.yaml", "-root", root)
+	requireWell(t, "", "down", "-pod", "shop/web-0", "-root", root)
+	left := requireWell(t, "", "status", "-root", root)
+	assert.NotContains(t, left, "shop/web-0")
+	assert.Contains(t, left, "shop/web-1")
+
+	status, _, errors := podvolumes(t, "", "down", "-pod", "shop/web-0", "-root", root)
+	assert.Equal(t, allWell, status, "again")
+	assert.Contains(t, errors, "nothing is set up for pod shop/web-0")
+
+	requireWell(t, "", "down", "-f", "web.yaml", "-root", root)
+	requireNoFile(t, root)
+}
+
+func TestDownOfARootThatIsNotThereMakesNone(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "root")
+	requireWell(t, "", "down", "-all", "-root", root)
+	assert.NoDirExists(t, root)
+}
+
+func TestDownSaysWhatItLeaves(t *testing.T) {
+	root := t.TempDir()
+	requireWell(t, twoVolumes, "up", "-f", "-", "-root", root)
+	theirs := filepath.Join(root, "pods/web-uid/notes")
+	require.NoError(t, os.WriteFile(theirs, nil, 0o600))
+	status, _, errors := podvolumes(t, "", "down", "-all", "-root", root)
+	assert.Equal(t, notServed, status)
+	assert.Contains(t, errors, "notes")
+	assert.FileExists(t, theirs)
+}
+
+func TestTwoRunsOnOneRootWaitForEachOther(t *testing.T) {
+	root := t.TempDir()
+	var running sync.WaitGroup
+	for range 8 {
+		running.Go(func() {
+			status := run(t.Context(), []string{"up", "-f", "web.yaml", "-root", root}, streams{out: &bytes.Buffer{}, err: &bytes.Buffer{}})
+			assert.Equal(t, allWell, status)
+		})
+	}
+	running.Wait()
+	requireWell(t, "", "down", "-all", "-root", root)
+	requireNoFile(t, root)
+}
+
+func TestTheShippedManifestsAreServed(t *testing.T) {
+	root := t.TempDir()
+	files := []string{"web.yaml"}
+	if os.Geteuid() == 0 {
+		files = append(files, "memory.yaml")
+	}
+	for _, file := range files {
+		requireWell(t, "", "up", "-f", file, "-root", root)
+	}
+	requireWell(t, "", "status", "-root", root)
+	requireWell(t, "", "down", "-all", "-root", root)
+	requireNoFile(t, root)
+}
+
+func TestSizesAreWrittenAsKubernetesWritesThem(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 1023: "1023", 1024: "1Ki", 1536: "1.5Ki", 64 << 20: "64Mi", 3 << 40: "3Ti", 1<<63 - 1: "8Ei"} {
+		assert.Equal(t, want, byteText(n))
+	}
+}

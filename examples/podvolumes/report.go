@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/volumekit/volumekit/volume"
+	"github.com/volumekit/volumekit/volumemanager"
+)
+
+// reportedPod is a pod's status together with what the program knows of the pod.
+type reportedPod struct {
+	volumemanager.PodStatus
+
+	// pod is the pod of the manifest, nil where there is none.
+	pod *v1.Pod
+
+	// origin is where in a manifest the pod stands, empty where there is none.
+	origin string
+}
+
+// volumes are the status's. A pod that was refused as a whole has them from the manifest, all failed.
+func (p *reportedPod) volumes() []volumemanager.VolumeStatus {
+	if p.Err == nil || len(p.Volumes) > 0 || p.pod == nil {
+		return p.Volumes
+	}
+	volumes := make([]volumemanager.VolumeStatus, len(p.pod.Spec.Volumes))
+	for i := range volumes {
+		volumes[i] = volumemanager.VolumeStatus{Name: p.pod.Spec.Volumes[i].Name, State: volumemanager.Failed, Err: p.Err}
+	}
+	return volumes
+}
+
+// errors lists what is wrong with the pod, each with its place in the manifest.
+func (p *reportedPod) errors() []string {
+	var all []string
+	add := func(prefix string, err error) {
+		if err == nil {
+			return
+		}
+		for line := range strings.Lines(err.Error()) {
+			all = append(all, p.place()+prefix+strings.TrimSuffix(line, "\n"))
+		}
+	}
+	add("", p.Err)
+	for i := range p.Volumes {
+		if err := p.Volumes[i].Err; err != nil {
+			all = append(all, p.place()+err.Error())
+		}
+	}
+	for i := range p.Containers {
+		add(fmt.Sprintf("pod %s/%s: container %q: ", p.Namespace, p.Name, p.Containers[i].Name), p.Containers[i].Err)
+	}
+	return all
+}
+
+// warnings lists what the plugins had to say although they went on.
+func (p *reportedPod) warnings() []string {
+	var all []string
+	for i := range p.Volumes {
+		v := &p.Volumes[i]
+		for _, warning := range v.Warnings {
+			all = append(all, fmt.Sprintf("%svolume %q of pod %s/%s: %s", p.place(), v.Name, p.Namespace, p.Name, warning))
+		}
+		if v.MetricsErr != nil {
+			all = append(all, fmt.Sprintf("volume %q of pod %s/%s: cannot tell how full it is: %v", v.Name, p.Namespace, p.Name, v.MetricsErr))
+		}
+	}
+	return all
+}
+
+func (p *reportedPod) place() string {
+	if p.origin == "" {
+		return ""
+	}
+	return p.origin + ": "
+}
+
+// show writes the pods to standard output: as a tree, or as JSON.
+func show(pods []reportedPod, output string, s streams) error {
+	if output == "json" {
+		return showJSON(pods, s.out)
+	}
+	return showTree(pods, s.out)
+}
+
+// The schema of -o json. Fields are only ever added. Every field without omitempty is always there.
+type (
+	reportJSON struct {
+		Pods []podJSON `json:"pods"`
+	}
+	podJSON struct {
+		Namespace  string          `json:"namespace"`
+		Name       string          `json:"name"`
+		UID        string          `json:"uid"`
+		Error      string          `json:"error,omitempty"`
+		Volumes    []volumeJSON    `json:"volumes"`
+		Containers []containerJSON `json:"containers"`
+	}
+	volumeJSON struct {
+		Name     string     `json:"name"`
+		Plugin   string     `json:"plugin"`
+		Path     string     `json:"path"`
+		ReadOnly bool       `json:"readOnly"`
+		State    string     `json:"state"`
+		Error    string     `json:"error"`
+		Warnings []string   `json:"warnings,omitempty"`
+		Usage    *usageJSON `json:"usage,omitempty"`
+	}
+	usageJSON struct {
+		UsedBytes      int64 `json:"usedBytes"`
+		LimitBytes     int64 `json:"limitBytes,omitempty"`
+		LimitEnforced  bool  `json:"limitEnforced"`
+		CapacityBytes  int64 `json:"capacityBytes"`
+		AvailableBytes int64 `json:"availableBytes"`
+		Inodes         int64 `json:"inodes"`
+	}
+	containerJSON struct {
+		Name   string      `json:"name"`
+		Mounts []mountJSON `json:"mounts"`
+		Error  string      `json:"error,omitempty"`
+	}
+	mountJSON struct {
+		Source      string   `json:"source"`
+		Destination string   `json:"destination"`
+		ReadOnly    bool     `json:"readOnly"`
+		Propagation string   `json:"propagation"`
+		Options     []string `json:"options"`
+	}
+)
+
+func showJSON(pods []reportedPod, out io.Writer) error {
+	report := reportJSON{Pods: make([]podJSON, 0, len(pods))}
+	for i := range pods {
+		report.Pods = append(report.Pods, newPodJSON(&pods[i]))
+	}
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(report)
+}
+
+func newPodJSON(p *reportedPod) podJSON {
+	pod := podJSON{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), Error: errorText(p.Err), Volumes: []volumeJSON{}, Containers: []containerJSON{}}
+	for _, v := range p.volumes() {
+		pod.Volumes = append(pod.Volumes, volumeJSON{Name: v.Name, Plugin: v.Plugin, Path: v.Path, ReadOnly: v.ReadOnly,
+			State: string(v.State), Error: errorText(v.Err), Warnings: v.Warnings, Usage: newUsageJSON(v.Metrics)})
+	}
+	for _, c := range p.Containers {
+		container := containerJSON{Name: c.Name, Mounts: []mountJSON{}, Error: errorText(c.Err)}
+		for _, m := range c.Mounts {
+			container.Mounts = append(container.Mounts, mountJSON{Source: m.Source, Destination: m.Destination, ReadOnly: m.ReadOnly,
+				Propagation: string(m.Propagation), Options: m.OCI().Options})
+		}
+		pod.Containers = append(pod.Containers, container)
+	}
+	return pod
+}
+
+func newUsageJSON(m *volume.Metrics) *usageJSON {
+	if m == nil {
+		return nil
+	}
+	return &usageJSON{UsedBytes: m.Used, LimitBytes: m.Limit, LimitEnforced: m.LimitEnforced, CapacityBytes: m.Capacity, AvailableBytes: m.Available, Inodes: m.InodesUsed}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return oneLine(err.Error())
+}

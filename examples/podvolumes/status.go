@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/volumekit/volumekit/volumemanager"
+)
+
+func status(ctx context.Context, args []string, s streams) error {
+	o, err := parse("status", args, "o")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := o.limit(ctx)
+	defer cancel()
+	plugins, err := openPlugins(ctx, o.root)
+	if err != nil {
+		return err
+	}
+	defer plugins.Close()
+	statuses, err := volumemanager.Inspect(ctx, plugins, volumemanager.InspectOptions{Metrics: true})
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(statuses, func(a, b volumemanager.PodStatus) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	pods := make([]reportedPod, len(statuses))
+	for i := range statuses {
+		pods[i].PodStatus = statuses[i]
+	}
+	if err := show(pods, o.output, s); err != nil {
+		return err
+	}
+	return complainAbout(pods, s)
+}
