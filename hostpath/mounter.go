@@ -5,7 +5,6 @@ package hostpath
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"syscall"
 
@@ -55,7 +54,7 @@ func (m *mounter) SetUp(ctx context.Context, options volume.SetUpOptions) error 
 		m.use(found)
 	}
 	if options.FSGroup != nil {
-		options.Warnf(fmt.Sprintf("fsGroup %d has no effect on the hostPath %q: what is on the host keeps its owner, group and mode, and what is created for the volume belongs to the user that creates it", *options.FSGroup, m.check.path))
+		options.Warnf("fsGroup %d has no effect on the hostPath %q: what is on the host keeps its owner, group and mode, and what is created for the volume belongs to the user that creates it", *options.FSGroup, m.check.path)
 	}
 	return nil
 }

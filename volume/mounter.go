@@ -4,17 +4,20 @@ package volume
 
 import (
 	"context"
+	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 )
 
 // Mounter makes one volume available to one pod. A Mounter is cheap, holds no resources, and is used by one goroutine at
-// a time.
+// a time. More than that: calls for one volume of one pod, be it by Mounters or Unmounters, never overlap, which is for those
+// who make them to see to (package volumemanager does). Calls for different volumes may.
 type Mounter interface {
 	// Path is where the volume is on the host once SetUp has returned nil: the source of the container's bind mount.
 	Path() string
 
-	// Attributes tells how the volume may be used. It does no I/O.
+	// Attributes tells how the volume may be used. It does no I/O. Like Path it has its final answer once SetUp has
+	// returned nil, or Presence has found the volume.
 	Attributes() Attributes
 
 	// SetUp makes the volume available at Path. On a volume that is already set up it changes nothing and returns nil;
@@ -44,10 +47,10 @@ type SetUpOptions struct {
 	Warn func(message string)
 }
 
-// Warnf calls Warn if there is one.
-func (o SetUpOptions) Warnf(message string) {
+// Warnf calls Warn, if there is one, with the text that fmt.Sprintf makes.
+func (o SetUpOptions) Warnf(format string, args ...any) {
 	if o.Warn != nil {
-		o.Warn(message)
+		o.Warn(fmt.Sprintf(format, args...))
 	}
 }
 

@@ -91,24 +91,25 @@ func inspectPod(ctx context.Context, plugins *volume.VolumePluginMgr, uid types.
 
 // inspectVolume tells what has become of a volume that the pod has.
 func inspectVolume(ctx context.Context, records podRecords, v podVolume, recorded bool, options InspectOptions) VolumeStatus {
-	status := v.status()
 	err := v.err
 	presence := volume.Absent
 	if err == nil && recorded {
 		presence, err = v.mounter.Presence(ctx)
 	}
+	status := v.status()
 	unfinished, markErr := records.isTearingDown(v.id)
+	wrap := func(reason string) error { return v.wrap("inspect", status, errors.New(reason)) }
 	switch {
 	case err != nil:
-		status.State, status.Err = Failed, v.wrap("inspect", err)
+		status.State, status.Err = Failed, v.wrap("inspect", status, err)
 	case !recorded:
-		status.Err = v.wrap("inspect", errors.New("it has not been set up"))
+		status.Err = wrap("it has not been set up")
 	case markErr != nil:
-		status.State, status.Err = Failed, v.wrap("inspect", markErr)
+		status.State, status.Err = Failed, v.wrap("inspect", status, markErr)
 	case unfinished:
-		status.Err = v.wrap("inspect", errors.New("it is being torn down, or that was interrupted"))
+		status.Err = wrap("it is being torn down, or that was interrupted")
 	case presence != volume.Present:
-		status.Err = v.wrap("inspect", errors.New("it was to be set up, but is not there"))
+		status.Err = wrap("it was to be set up, but is not there")
 	default:
 		status.State = Mounted
 	}

@@ -168,9 +168,11 @@ func (m *Manager) setUpVolume(ctx context.Context, records podRecords, v podVolu
 		err = m.volumes.do(ctx, v.key(), func() error { return m.setUp(ctx, records, v, &warnings) })
 	}
 	if err != nil {
-		status.State, status.Err = Failed, v.wrap("set up", err)
+		// The plugin may still be at work, so it is not asked for more.
+		status.State, status.Err = Failed, v.wrap("set up", status, err)
 		return status
 	}
+	status = v.status()
 	status.State, status.Warnings = Mounted, warnings
 	return status
 }

@@ -59,7 +59,7 @@ func checkServed(plugin volume.VolumePlugin, spec *volume.Spec) error {
 	return nil
 }
 
-// status returns what is known before any I/O.
+// status returns what is known of the volume. It asks the mounter, so nothing else may be using that.
 func (v *podVolume) status() VolumeStatus {
 	status := VolumeStatus{Name: v.name, State: Pending}
 	if v.plugin != nil {
@@ -72,9 +72,8 @@ func (v *podVolume) status() VolumeStatus {
 	return status
 }
 
-// wrap adds to the error what it happened to.
-func (v *podVolume) wrap(op string, err error) error {
-	status := v.status()
+// wrap adds to the error what it happened to, of which status was known.
+func (v *podVolume) wrap(op string, status VolumeStatus, err error) error {
 	return &volume.Error{Op: op, Volume: v.name, Pod: podName(v.pod), Plugin: status.Plugin, Path: status.Path, Err: err}
 }
 
