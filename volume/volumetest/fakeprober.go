@@ -17,8 +17,11 @@ type FakeProber chan ProbeAnswer
 
 // ProbeAnswer is what a call of Probe returns.
 type ProbeAnswer struct {
+	// Events are what has happened to plugins.
 	Events []volume.ProbeEvent
-	Err    error
+
+	// Err is what is wrong with the probing, nil if nothing is.
+	Err error
 }
 
 var _ volume.DynamicPluginProber = FakeProber(nil)
