@@ -26,6 +26,9 @@ func TestConformance(t *testing.T) {
 				Mounts: true, NoData: true,
 			},
 		},
+		Unsupported: []*volume.Spec{volume.NewSpecFromVolume(&v1.Volume{Name: "both", VolumeSource: v1.VolumeSource{
+			EmptyDir: &v1.EmptyDirVolumeSource{}, HostPath: &v1.HostPathVolumeSource{Path: "/"},
+		}})},
 		Invalid: []volumetest.InvalidCase{
 			{Name: "medium", Spec: newSpec(v1.EmptyDirVolumeSource{Medium: "Tape"}), Mentions: []string{"emptyDir.medium", "Tape", "HugePages-<size>"}},
 			{Name: "page size that nobody asks for", Spec: newSpec(v1.EmptyDirVolumeSource{Medium: "HugePages-2Mi"}), Mentions: []string{"emptyDir.medium", "HugePages-2Mi"}},

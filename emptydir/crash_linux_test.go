@@ -3,6 +3,7 @@
 package emptydir
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -111,6 +112,18 @@ func TestSetUpAndTearDownGoOnFromAnyHalfState(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestADirectoryIsNotReplacedByAnotherThatWasMadeForIt(t *testing.T) {
+	dir := t.TempDir()
+	made, there := filepath.Join(dir, "made"), filepath.Join(dir, "there")
+	require.NoError(t, os.Mkdir(made, 0o755))
+	require.NoError(t, os.Mkdir(there, 0o700))
+	before := statOf(t, there)
+	require.ErrorIs(t, renameNew(made, there), fs.ErrExist)
+	assert.Equal(t, before, statOf(t, there))
+	require.NoError(t, renameNew(made, filepath.Join(dir, "new")))
+	assert.NoDirExists(t, made)
 }
 
 func TestAnythingButADirectoryInThePlaceOfTheVolumeIsNamed(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/volumekit/volumekit/volume"
 )
@@ -57,7 +58,7 @@ func (p *Plugin) makeDirectory(ctx context.Context, path string, owner ownership
 				return fmt.Errorf("give the volume to the fsGroup: %w", err)
 			}
 		}
-		// After chown, which takes away the setgid bit where the caller is not root.
+		// After chown, which may take away the setgid bit: chown(2).
 		if err := os.Chmod(hidden, owner.fileMode()); err != nil {
 			return err
 		}
@@ -102,16 +103,19 @@ func makeParents(dir string) error {
 	return err
 }
 
-// hiddenPath is where a volume is made that cannot be made in one step, beside where it will be. No volume has that name, since
-// none begins with a dot, and even the longest one leaves room for it.
+// hiddenPath is where a volume is made that cannot be made in one step, beside where it will be. No volume has that name,
+// since none begins with a dot, and even the longest one leaves room for it.
 func hiddenPath(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path))
 }
 
-// exhausted makes an error that says that there is no room match [volume.ErrExhausted].
+// exhausted makes an error that says that there is no room for more match [volume.ErrExhausted]. A mount ends with ENOSPC
+// too, when the namespace has as many as it may have.
 func exhausted(err error) error {
-	if isExhausted(err) {
-		return volume.Errorf(volume.ErrExhausted, "%w", err)
+	for _, number := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.ENOMEM} {
+		if errors.Is(err, number) {
+			return volume.Errorf(volume.ErrExhausted, "%w", err)
+		}
 	}
 	return err
 }

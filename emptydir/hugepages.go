@@ -29,7 +29,8 @@ func hugePageSize(medium v1.StorageMedium, pod *v1.Pod) (int64, error) {
 		case 1:
 			return asked[0], nil
 		}
-		return 0, volume.Errorf(volume.ErrInvalid, `emptyDir.medium is %q, but the containers ask for pages of several sizes: %s; the medium has to name one, such as "HugePages-%s"`,
+		return 0, volume.Errorf(volume.ErrInvalid,
+			`emptyDir.medium is %q, but the containers ask for pages of several sizes: %s; it has to name one, as in "HugePages-%s"`,
 			medium, formatPageSizes(asked), formatPageSize(asked[0]))
 	}
 	wanted, err := parsePageSize(size)
@@ -37,14 +38,16 @@ func hugePageSize(medium v1.StorageMedium, pod *v1.Pod) (int64, error) {
 		return 0, volume.Errorf(volume.ErrInvalid, "emptyDir.medium is %.64q, which names no page size: %w", medium, err)
 	}
 	if !slices.Contains(asked, wanted) {
-		return 0, volume.Errorf(volume.ErrInvalid, "emptyDir.medium is %q, but no container asks for huge pages of that size (they ask for: %s)", medium, formatPageSizes(asked))
+		return 0, volume.Errorf(volume.ErrInvalid,
+			"emptyDir.medium is %q, but no container asks for huge pages of that size (they ask for: %s)",
+			medium, formatPageSizes(asked))
 	}
 	return wanted, nil
 }
 
-// askedPageSizes returns, in ascending order, the sizes in bytes of the huge pages that the pod or its containers ask for. As with the
-// kubelet it is the name of the resource that counts, not the amount. In a pod that comes from an API server requests are
-// limits; in one that was read from a file they may be missing.
+// askedPageSizes returns, in ascending order, the sizes in bytes of the huge pages that the pod or its containers ask for.
+// As with the kubelet it is the name of the resource that counts, not the amount. In a pod that comes from an API server
+// requests are the same as limits; in one that was read from a file they may be missing.
 func askedPageSizes(pod *v1.Pod) ([]int64, error) {
 	lists := []v1.ResourceList{}
 	if pod.Spec.Resources != nil {

@@ -4,7 +4,6 @@ package emptydir
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -33,11 +32,9 @@ func (m *mounter) SetUp(ctx context.Context, options volume.SetUpOptions) error 
 	if err != nil {
 		return err
 	}
-	unlock, err := m.plugin.busy.lock(ctx, m.path)
-	if err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	defer unlock()
 	if m.wanted.medium == v1.StorageMediumDefault {
 		return m.setUpDirectory(ctx, owner)
 	}
@@ -72,15 +69,16 @@ func (m *mounter) isMount() bool {
 	return m.wanted.medium != v1.StorageMediumDefault || len(m.plugin.flags) > 0
 }
 
-// verify returns an error that says what is mounted at the path, where there is a mount, unless it is what SetUp mounts. It matches
-// [volume.ErrInUse] if that is known.
+// verify returns an error that says what is mounted at the path, where there is a mount, unless it is what SetUp mounts.
+// It matches [volume.ErrInUse] if that is known.
 func (m *mounter) verify(ctx context.Context, there state) error {
 	shown, err := m.plugin.identify(ctx, m.path, there, m.kind())
 	if err != nil {
 		return err
 	}
 	if shown.kind != m.kind() {
-		return volume.Errorf(volume.ErrInUse, "%s is mounted on %s, which should be %s: unmount it", shown.what, m.path, m.describe())
+		return volume.Errorf(volume.ErrInUse,
+			"%s is mounted on %s, which should be %s: unmount it", shown.what, m.path, m.describe())
 	}
 	if shown.pageSize != 0 && shown.pageSize != m.wanted.pageSize {
 		return volume.Errorf(volume.ErrInUse, "the hugetlbfs on %s has pages of %s instead of %s: tear the volume down first",
@@ -105,9 +103,10 @@ func (m *mounter) kind() mountKind {
 	return selfBind
 }
 
+// describe says what should be at the volume's path.
 func (m *mounter) describe() string {
 	if !m.isMount() {
 		return "a directory"
 	}
-	return fmt.Sprintf("a %s", m.kind())
+	return "a " + m.kind().String()
 }

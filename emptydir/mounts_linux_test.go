@@ -162,6 +162,22 @@ func TestEachOptionIsOnTheMountAndNoOther(t *testing.T) {
 	}
 }
 
+func TestADirectoryWithOptionsMayBeOnATmpfs(t *testing.T) {
+	begin(t)
+	f := newFixture(t, v1.EmptyDirVolumeSource{})
+	require.NoError(t, os.Mkdir(f.host.Root, 0o755))
+	f.mountTmpfs(f.host.Root)
+	defer f.unmount(f.host.Root)
+	f.restart(Options{NoExec: true})
+	for range 2 {
+		f.setUp()
+		f.wantPresence(volume.Present)
+	}
+	info, _ := f.mounted()
+	assert.Equal(t, strings.TrimPrefix(f.path, f.host.Root), info.Root)
+	f.tearDown()
+}
+
 func TestAnOptionThatCameLaterIsNotSilentlyMissing(t *testing.T) {
 	begin(t)
 	for _, medium := range []v1.StorageMedium{"Memory", "HugePages"} {

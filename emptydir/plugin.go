@@ -51,7 +51,6 @@ func (o Options) flags() []string {
 type Plugin struct {
 	flags []string // mount options of every volume
 	host  volume.Host
-	busy  volumeLocks
 
 	// noSwapRefused remembers that the kernel does not know the tmpfs option "noswap", or does not let us use it.
 	noSwapRefused atomic.Bool
@@ -81,7 +80,8 @@ func (p *Plugin) CanSupport(spec *volume.Spec) bool {
 // there are options for which the system has no mounts.
 func (p *Plugin) Init(_ context.Context, host volume.Host) error {
 	if len(p.flags) > 0 && !haveMounts {
-		return volume.Errorf(volume.ErrNotSupported, "options of emptyDir volumes (%q) are not supported on %s", p.flags, runtime.GOOS)
+		return volume.Errorf(volume.ErrNotSupported,
+			"options of emptyDir volumes (%q) are not supported on %s", p.flags, runtime.GOOS)
 	}
 	p.host = host
 	return nil

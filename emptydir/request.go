@@ -36,17 +36,20 @@ func newRequest(source *v1.EmptyDirVolumeSource, pod *v1.Pod) (request, error) {
 	case source.Medium == v1.StorageMediumDefault:
 	case source.Medium == v1.StorageMediumMemory:
 		wanted.mode = 0o1777 // what the kernel gives a tmpfs
-	case source.Medium == v1.StorageMediumHugePages, strings.HasPrefix(string(source.Medium), string(v1.StorageMediumHugePagesPrefix)):
+	case source.Medium == v1.StorageMediumHugePages,
+		strings.HasPrefix(string(source.Medium), string(v1.StorageMediumHugePagesPrefix)):
 		wanted.medium = v1.StorageMediumHugePages
 		wanted.pageSize, err = hugePageSize(source.Medium, pod)
 	default:
-		err = volume.Errorf(volume.ErrInvalid, `emptyDir.medium is %.64q: there are "", "Memory", "HugePages" and "HugePages-<size>"`, source.Medium)
+		err = volume.Errorf(volume.ErrInvalid,
+			`emptyDir.medium is %.64q: there are "", "Memory", "HugePages" and "HugePages-<size>"`, source.Medium)
 	}
 	if err != nil {
 		return request{}, err
 	}
 	if wanted.medium != v1.StorageMediumDefault && !haveMounts {
-		return request{}, volume.Errorf(volume.ErrNotSupported, "emptyDir.medium %q is not supported on %s", source.Medium, runtime.GOOS)
+		return request{}, volume.Errorf(volume.ErrNotSupported,
+			"emptyDir.medium %q is not supported on %s", source.Medium, runtime.GOOS)
 	}
 	if wanted.size, err = sizeOf(source, wanted, pod); err != nil {
 		return request{}, err
@@ -111,7 +114,8 @@ func (r request) ownership(fsGroup *int64) (ownership, error) {
 	}
 	// The upper bound is that of the API. Beyond it lie numbers with which chown(2) changes nothing.
 	if *fsGroup < 0 || *fsGroup > math.MaxInt32 {
-		return ownership{}, volume.Errorf(volume.ErrInvalid, "fsGroup is %d: it has to be between 0 and %d", *fsGroup, math.MaxInt32)
+		return ownership{}, volume.Errorf(volume.ErrInvalid,
+			"fsGroup is %d: it has to be between 0 and %d", *fsGroup, math.MaxInt32)
 	}
 	return ownership{mode: r.mode | fsGroupMode, gid: *fsGroup}, nil
 }
@@ -136,7 +140,8 @@ func bytesOf(quantity resource.Quantity) int64 {
 	return quantity.Value()
 }
 
-// roundUp returns the least multiple of unit that is not less than size, and the greatest one that there is for a larger size.
+// roundUp returns the least multiple of unit that is not less than size, and the greatest one that there is for a larger
+// size.
 func roundUp(size, unit int64) int64 {
 	if size > math.MaxInt64-unit {
 		return math.MaxInt64 / unit * unit

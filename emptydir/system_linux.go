@@ -4,7 +4,6 @@ package emptydir
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 
@@ -98,11 +97,3 @@ func isSelfBind(path string) bool {
 		unix.Lstat(path, &shown) == nil &&
 		hidden.Dev == shown.Dev && hidden.Ino == shown.Ino
 }
-
-// isExhausted reports whether an error says that there is no room for more. A mount ends with ENOSPC too when the
-// namespace has as many as it may have.
-func isExhausted(err error) bool {
-	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.ENOMEM)
-}
-
-func isBusy(err error) bool { return errors.Is(err, unix.EBUSY) }

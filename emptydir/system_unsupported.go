@@ -6,9 +6,7 @@ package emptydir
 
 import (
 	"context"
-	"errors"
 	"os"
-	"syscall"
 
 	"github.com/volumekit/volumekit/volume"
 )
@@ -29,7 +27,3 @@ func statMount(_ context.Context, path string) (mounted, error) {
 }
 
 func isSelfBind(string) bool { return false }
-
-func isExhausted(err error) bool { return errors.Is(err, syscall.ENOSPC) }
-
-func isBusy(error) bool { return false }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/volumekit/volumekit/internal/removal"
 	"github.com/volumekit/volumekit/volume"
@@ -23,11 +24,9 @@ func (u *unmounter) Path() string { return u.path }
 
 // TearDown leaves the directory that the pod's emptyDir volumes have in common to whoever removes the pod's directory.
 func (u *unmounter) TearDown(ctx context.Context) error {
-	unlock, err := u.plugin.busy.lock(ctx, u.path)
-	if err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	defer unlock()
 	return errors.Join(
 		u.plugin.remove(ctx, u.path),
 		u.plugin.removeHidden(ctx, hiddenPath(u.path)))
@@ -96,11 +95,13 @@ func (p *Plugin) unmount(ctx context.Context, path string) error {
 // whyInUse says what keeps path from being unmounted.
 func (p *Plugin) whyInUse(path string, err error) error {
 	if inside := p.mountsInside(path); len(inside) > 0 {
-		return volume.Errorf(volume.ErrInUse, "cannot unmount %s, since there are mounts in it (%s), which have to be unmounted first: %w",
+		return volume.Errorf(volume.ErrInUse,
+			"cannot unmount %s, since there are mounts in it (%s), which have to be unmounted first: %w",
 			path, strings.Join(inside, ", "), err)
 	}
-	if isBusy(err) {
-		return volume.Errorf(volume.ErrInUse, "cannot unmount %s, since a process has a file open in it or works in it: %w", path, err)
+	if errors.Is(err, syscall.EBUSY) {
+		return volume.Errorf(volume.ErrInUse,
+			"cannot unmount %s, since a process has a file open in it or works in it: %w", path, err)
 	}
 	return fmt.Errorf("unmount %s: %w", path, err)
 }

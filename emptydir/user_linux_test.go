@@ -4,8 +4,6 @@ package emptydir
 
 import (
 	"os"
-	"path/filepath"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,27 +12,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/volumekit/volumekit/internal/mountns"
 	"github.com/volumekit/volumekit/volume"
 )
 
-// asOrdinaryUser runs the test without the rights of root. Root runs the test binary once more for that, as nobody.
-func asOrdinaryUser(t *testing.T, test func(*testing.T)) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		test(t)
-		return
-	}
-	const nobody = 65534
-	dir := t.TempDir()
-	for _, d := range []string{filepath.Dir(dir), os.TempDir()} {
-		require.NoError(t, os.Chmod(d, 0o711)) // to get there
-	}
-	require.NoError(t, os.Chown(dir, nobody, nobody))
-	runAgain(t, dir, "", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}})
-}
-
 func TestAnOrdinaryUserHasDirectories(t *testing.T) {
-	asOrdinaryUser(t, func(t *testing.T) {
+	mountns.AsOrdinaryUser(t, func(t *testing.T) {
 		for _, mode := range []int32{0o777, 0o1777, 0} {
 			f := newFixture(t, v1.EmptyDirVolumeSource{Mode: &mode})
 			f.setUp()
@@ -47,7 +30,7 @@ func TestAnOrdinaryUserHasDirectories(t *testing.T) {
 }
 
 func TestAnOrdinaryUserCanUseAGroupOfItsOwnOnly(t *testing.T) {
-	asOrdinaryUser(t, func(t *testing.T) {
+	mountns.AsOrdinaryUser(t, func(t *testing.T) {
 		f := newFixture(t, v1.EmptyDirVolumeSource{})
 		require.NoError(t, f.setUpWith(volume.SetUpOptions{FSGroup: ptr.To(int64(os.Getegid()))}))
 		assert.EqualValues(t, 0o2777, statOf(t, f.path).Mode&0o7777)
@@ -61,7 +44,7 @@ func TestAnOrdinaryUserCanUseAGroupOfItsOwnOnly(t *testing.T) {
 }
 
 func TestWhatNeedsRootSaysSo(t *testing.T) {
-	asOrdinaryUser(t, func(t *testing.T) {
+	mountns.AsOrdinaryUser(t, func(t *testing.T) {
 		for name, test := range map[string]struct {
 			medium  v1.StorageMedium
 			options Options

@@ -21,7 +21,8 @@ type Metrics struct {
 	// Used is what the volume's files occupy, in bytes.
 	Used int64
 
-	// Limit is the size that the volume's source asks for, in bytes; zero if it asks for none.
+	// Limit is what bounds the volume, in bytes: the size that its source asks for, or what the plugin made of it and of the
+	// pod. Zero if nothing does.
 	Limit int64
 
 	// LimitEnforced says that the kernel refuses to let the volume grow beyond Limit.
