@@ -207,6 +207,7 @@ func TestALinkThatIsSwappedInLeadsNowhere(t *testing.T) {
 		}
 		mounter := mounterOf(t, plugin, inline(filepath.Join(dir, string(kind)), kind))
 		if err := mounter.SetUp(t.Context(), volume.SetUpOptions{}); err != nil {
+			assert.ErrorIs(t, err, volume.ErrInvalid)
 			refused++
 			continue
 		}

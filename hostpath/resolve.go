@@ -62,6 +62,7 @@ type walk struct {
 	at       place
 	rest     string // still to be walked from there
 	followed []followedLink
+	changes  int // links that have vanished while they were being read
 }
 
 type followedLink struct {
@@ -126,6 +127,11 @@ func (w *walk) follow(parent, link string) error {
 		return volume.Errorf(volume.ErrInvalid, "%q leads through more than %d symbolic links: %w", w.whole, maxLinks, syscall.ELOOP)
 	}
 	target, err := os.Readlink(link)
+	if (errors.Is(err, syscall.EINVAL) || errors.Is(err, fs.ErrNotExist)) && w.changes < maxAttempts {
+		w.changes++ // it is no link any more: look again
+		w.at.path, w.rest = parent, filepath.Base(link)+separator+w.rest
+		return nil
+	}
 	if err != nil {
 		return err
 	}

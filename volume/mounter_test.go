@@ -21,7 +21,7 @@ func TestPresenceHasThreeValues(t *testing.T) {
 func TestAWarningReachesWhoAsksForIt(t *testing.T) {
 	var warnings []string
 	options := volume.SetUpOptions{Warn: func(message string) { warnings = append(warnings, message) }}
-	options.Warnf("the group stays as it is")
-	assert.Equal(t, []string{"the group stays as it is"}, warnings)
+	options.Warnf("the group stays %d", 7)
+	assert.Equal(t, []string{"the group stays 7"}, warnings)
 	assert.NotPanics(t, func() { volume.SetUpOptions{}.Warnf("nobody hears this") })
 }

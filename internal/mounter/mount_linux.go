@@ -21,7 +21,7 @@ func (m *Mounter) mount(source, target, fstype string, plain, sensitive []string
 	}
 	doing := fmt.Sprintf("mount %q of type %q on", source, fstype)
 	switch {
-	case opts.remount, opts.onlyPropagation():
+	case opts.remount, opts.onlyPropagation(fstype):
 		doing = "change the mount on"
 	case opts.bind:
 		doing = fmt.Sprintf("bind %q on", source)
@@ -46,7 +46,7 @@ func (m *Mounter) mountParsed(source, target, fstype string, opts *options) erro
 		return remount(target, opts)
 	case opts.bind:
 		return bind(source, target, opts)
-	case opts.onlyPropagation() && (fstype == "" || fstype == "none"):
+	case opts.onlyPropagation(fstype):
 		return propagate(target, opts)
 	case fstype == "" || fstype == "auto":
 		return fmt.Errorf("the type of the file system is not given, and is not guessed: %w", unix.EINVAL)

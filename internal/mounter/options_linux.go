@@ -158,7 +158,7 @@ func split(list string) ([]string, error) {
 
 func (o *options) add(text string, secret bool) {
 	key, value, hasValue := strings.Cut(text, "=")
-	if isIgnored(key) {
+	if isIgnored(text) {
 		return
 	}
 	if len(value) >= 2 && value[0] == '"' && value[len(value)-1] == '"' {
@@ -184,17 +184,17 @@ func (o *options) add(text string, secret bool) {
 }
 
 // isIgnored tells the options that mean something to those who read fstab, or to mount(8), and nothing for the mount.
-func isIgnored(key string) bool {
-	switch key {
-	case "defaults", "auto", "noauto", "nofail", "nouser", "nousers", "noowner", "nogroup", "_netdev", "comment", "silent", "loud":
+func isIgnored(text string) bool {
+	switch text {
+	case "defaults", "auto", "noauto", "nofail", "nouser", "nousers", "noowner", "nogroup", "_netdev", "silent", "loud":
 		return true
 	}
-	return strings.HasPrefix(key, "x-")
+	return strings.HasPrefix(text, "x-") || text == "comment" || strings.HasPrefix(text, "comment=")
 }
 
 // onlyPropagation tells whether there is nothing to do but to change the propagation of a mount.
-func (o *options) onlyPropagation() bool {
-	return len(o.propagation) > 0 && len(o.all) == len(o.propagation)
+func (o *options) onlyPropagation(fstype string) bool {
+	return (fstype == "" || fstype == "none") && len(o.propagation) > 0 && len(o.all) == len(o.propagation)
 }
 
 // parameters returns those that the file system gets.

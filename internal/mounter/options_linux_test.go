@@ -101,6 +101,7 @@ func TestParametersOfTheFileSystem(t *testing.T) {
 		"size=1,size=2":         {{text: "size=1", key: "size", value: "1", scope: ofType}, {text: "size=2", key: "size", value: "2", scope: ofType}},
 		`context="a:b:c0,c1",x`: {{text: `context="a:b:c0,c1"`, key: "context", value: "a:b:c0,c1", scope: ofType}, {text: "x", key: "x", isFlag: true, scope: ofType}},
 		`dir=a\,b`:              {{text: `dir=a\,b`, key: "dir", value: `a\,b`, scope: ofType}},
+		"auto=1":                {{text: "auto=1", key: "auto", value: "1", scope: ofType}},
 		"empty=":                {{text: "empty=", key: "empty", scope: ofType}},
 		"ro=vfs":                {{text: "ro=vfs", key: "ro", value: "vfs", scope: ofType}},
 		"X-mount.mkdir":         {{text: "X-mount.mkdir", key: "X-mount.mkdir", isFlag: true, scope: ofType}},

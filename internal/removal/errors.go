@@ -3,7 +3,6 @@
 package removal
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -52,10 +51,8 @@ type failures struct {
 	more bool
 }
 
-func (f *failures) full() bool { return len(f.errs) == maxReported }
-
 func (f *failures) add(err error) {
-	if f.full() {
+	if len(f.errs) == maxReported {
 		f.more = true
 		return
 	}
@@ -110,6 +107,3 @@ func clip(path string) string {
 	}
 	return path[:end] + "…" + path[len(path)-end:]
 }
-
-// errKeepsChanging is for a directory in which others add or exchange entries as fast as they are removed.
-var errKeepsChanging = errors.New("its content keeps changing: stop what writes to it, then remove again")

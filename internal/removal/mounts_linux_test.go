@@ -180,24 +180,29 @@ func TestAMountPointIsNamedOnceHoweverOftenItIsMet(t *testing.T) {
 	dir := quickDir(t)
 	path, elsewhere := filepath.Join(dir, "volume"), filepath.Join(dir, "elsewhere")
 	mkdir(t, elsewhere)
+	// In whichever order they are read, one mount point comes before the directory that is moved, which makes the removal
+	// begin anew, and one after it.
 	on := []string{filepath.Join(path, "a", "on"), filepath.Join(path, "z", "on")}
-	for _, p := range on {
-		mkdir(t, p)
-		mount(t, elsewhere, p, "", unix.MS_BIND)
-	}
 	for at := range 80 {
-		for _, in := range []string{"a", "m", "z"} {
-			write(t, filepath.Join(path, in, strings.Repeat("d/", 36), "file"))
+		mkdir(t, on[0])
+		write(t, filepath.Join(path, "m", strings.Repeat("d/", 36), "file"))
+		mkdir(t, on[1])
+		for _, p := range on {
+			require.NoError(t, unix.Mount(elsewhere, p, "", unix.MS_BIND, ""))
 		}
 		err := removal.All(&hooked{Context: t.Context(), hook: func(n int) error {
-			if n == at { // makes it begin anew
+			if n == at {
 				_ = os.Rename(filepath.Join(path, "m", "d", "d"), filepath.Join(elsewhere, "d"))
 			}
 			return nil
 		}}, path)
+		for _, p := range on {
+			unmount(t, p)
+		}
 		var mounted *removal.MountedError
 		require.ErrorAs(t, err, &mounted)
 		require.ElementsMatch(t, on, mounted.Paths)
+		require.NoError(t, removal.All(t.Context(), path))
 		require.NoError(t, removal.Contents(t.Context(), elsewhere))
 	}
 }

@@ -27,8 +27,8 @@ import (
 // given up after a while. The depth of the tree is not limited; the number of descriptors in use is, to about
 // [descent.MaxHeld].
 //
-// The context is asked for each entry. When it ends, the error is the context's, and what was removed is gone; the next
-// call goes on from there. A system call that hangs, as on a network file system whose server is gone, is not
+// The context is asked for each entry. When it ends, the error wraps the context's, and what was removed is gone; the
+// next call goes on from there. A system call that hangs, as on a network file system whose server is gone, is not
 // interrupted.
 func All(ctx context.Context, path string) error {
 	if err := ctx.Err(); err != nil {

@@ -46,6 +46,26 @@ func TestAPathMeansWhatItMeansToTheKernel(t *testing.T) {
 	assert.Equal(t, []string{"link"}, names(t, dir))
 }
 
+func TestALinkIsNotFollowedForASlashAtTheEnd(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "kept", "file"))
+	link := filepath.Join(dir, "link")
+	require.NoError(t, os.Symlink("kept", link))
+	assert.ErrorIs(t, removal.Contents(t.Context(), link+"/"), unix.ENOTDIR)
+	require.NoError(t, removal.All(t.Context(), link+"//"))
+	assert.Equal(t, []string{"kept"}, names(t, dir))
+	assert.FileExists(t, filepath.Join(dir, "kept", "file"))
+}
+
+func TestAllRemovesNamesThatAreHardToPrint(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "volume")
+	for _, name := range []string{"...", " ", "new\nline", "-rf", "\xff", "*"} {
+		write(t, filepath.Join(path, name, name))
+	}
+	require.NoError(t, removal.All(t.Context(), path))
+	assert.NoDirExists(t, path)
+}
+
 func TestAllRemovesSpecialFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "volume")
 	mkdir(t, path)

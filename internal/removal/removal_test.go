@@ -34,11 +34,6 @@ func TestAllRemoves(t *testing.T) {
 				write(t, filepath.Join(path, fmt.Sprintf("a file among many %d", i)))
 			}
 		},
-		"names that are hard to print": func(t *testing.T, path string) {
-			for _, name := range []string{"...", " ", "new\nline", "-rf", "\xff", "*"} {
-				write(t, filepath.Join(path, name, name))
-			}
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "volume")
@@ -59,22 +54,17 @@ func TestWhatHasNoParentIsAbsentToo(t *testing.T) {
 
 func TestAllRemovesALinkAndNotItsTarget(t *testing.T) {
 	for name, target := range map[string]string{
-		"to a directory":               "kept",
-		"to a file":                    "kept/file",
-		"to nothing":                   "absent",
-		"to itself":                    "link",
-		"to a directory, given with /": "kept",
+		"to a directory": "kept",
+		"to a file":      "kept/file",
+		"to nothing":     "absent",
+		"to itself":      "link",
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			write(t, filepath.Join(dir, "kept", "file"))
 			link := filepath.Join(dir, "link")
 			require.NoError(t, os.Symlink(target, link))
-			given := link
-			if name == "to a directory, given with /" {
-				given += "/"
-			}
-			require.NoError(t, removal.All(t.Context(), given))
+			require.NoError(t, removal.All(t.Context(), link))
 			_, err := os.Lstat(link)
 			assert.ErrorIs(t, err, os.ErrNotExist)
 			assert.FileExists(t, filepath.Join(dir, "kept", "file"))
@@ -147,8 +137,8 @@ func TestContentsRefusesWhatIsNoDirectory(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "kept", "file"))
 	require.NoError(t, os.Symlink("kept", filepath.Join(dir, "link")))
-	for _, name := range []string{"link", "link/", "kept/file"} {
-		path := dir + "/" + name
+	for _, name := range []string{"link", "kept/file"} {
+		path := filepath.Join(dir, name)
 		assert.ErrorContains(t, removal.Contents(t.Context(), path), path)
 		assert.FileExists(t, filepath.Join(dir, "kept", "file"))
 	}

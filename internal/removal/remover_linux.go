@@ -4,6 +4,8 @@ package removal
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/volumekit/volumekit/internal/removal/descent"
@@ -14,6 +16,9 @@ import (
 // file system that leaves entries out when others are removed between two reads needs a few passes; only somebody who
 // keeps adding entries makes it many.
 const maxPasses = 100
+
+// errKeepsChanging is for a directory in which others add or exchange entries as fast as they are removed.
+var errKeepsChanging = errors.New("its content keeps changing: stop what writes to it, then remove again")
 
 // remover empties the directory that its cursor was begun in, depth first.
 type remover struct {
@@ -46,7 +51,7 @@ func (r *remover) top() *level { return &r.levels[len(r.levels)-1] }
 func (r *remover) run(ctx context.Context) error {
 	for {
 		if err := ctx.Err(); err != nil {
-			return err
+			return fmt.Errorf("removal of %q ended early: %w", r.root, err)
 		}
 		l := r.top()
 		if len(l.names) == 0 && !r.read() {

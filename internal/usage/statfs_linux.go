@@ -14,7 +14,7 @@ import (
 
 // Statfs tells how full the file system is that path is on. Symbolic links are followed.
 //
-// When ctx ends, Statfs returns its error at once, even if the file system's server is gone; one goroutine is then left
+// When ctx ends, Statfs returns its cause at once, even if the file system's server is gone; one goroutine is then left
 // that ends when the system call does.
 func Statfs(ctx context.Context, path string) (Stat, error) {
 	return abandon.Run(ctx, func() (Stat, error) {

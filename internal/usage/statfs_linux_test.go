@@ -68,7 +68,7 @@ func TestBlocksAreCountedInFragments(t *testing.T) {
 			Stat{Capacity: 40960, Available: 40960},
 		},
 		"numbers that make no sense": {
-			unix.Statfs_t{Frsize: 4096, Blocks: math.MaxUint64, Bfree: math.MaxUint64, Bavail: math.MaxUint64, Files: 1, Ffree: 2},
+			unix.Statfs_t{Frsize: 4096, Blocks: 1 << 60, Bfree: 1 << 61, Bavail: math.MaxUint64, Files: 1, Ffree: 2},
 			Stat{Capacity: math.MaxInt64, Available: math.MaxInt64, Inodes: 1, InodesFree: 2},
 		},
 	} {

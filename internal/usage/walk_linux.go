@@ -38,9 +38,9 @@ const (
 // walk: the result is then what could be counted, with an error that names the first such file. If path does not exist,
 // the error wraps fs.ErrNotExist.
 //
-// When ctx ends, Walk returns its error at once, even if the file system does not answer; what it was doing then ends
-// when the system call under way does. Of a network file system it takes the attributes that the kernel knows, which
-// may be a few seconds old.
+// When ctx ends, Walk returns at once, with the error of ctx or its cause, even if the file system does not answer; what
+// it was doing then ends when the system call under way does. Of a network file system it takes the attributes that the
+// kernel knows, which may be a few seconds old.
 //
 // Walk needs Linux 5.8, for STATX_ATTR_MOUNT_ROOT.
 func Walk(ctx context.Context, path string) (Usage, error) {

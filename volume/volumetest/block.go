@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -16,7 +17,7 @@ import (
 )
 
 // blockChecks are about BlockVolumePlugins, for PersistentVolumes of volumeMode Block.
-var blockChecks = concat([]check{
+var blockChecks = slices.Concat([]check{
 	{name: "VolumeNameIsStable", run: volumeNameIsStable},
 	{name: "BlockMappersComeWithoutIO", run: blockMappersComeWithoutIO},
 	{name: "MapAndUnmapCanBeRepeated", run: mapAndUnmapCanBeRepeated},
@@ -92,7 +93,7 @@ func mapAndUnmapCanBeRepeated(c *trial) {
 	c.restart()
 	assert.Equal(c, device, c.mapDevice(), "the device's path after MapPodDevice again")
 	assert.Empty(c, files.changes(takeSnapshot(c, c.dir)), "what has changed on the disk the second time")
-	assert.Empty(c, mounts.changes(readMounts(c)), "mounts that came (+) and went (-) the second time")
+	assert.Empty(c, mounts.changes(readMounts(c), c.dir), "mounts that came (+) and went (-) the second time")
 	for range 3 {
 		c.unmapDevice(device)
 		c.wantNothingMapped()
@@ -108,7 +109,7 @@ func unmapOfWhatWasNeverMapped(c *trial) {
 func (c *trial) wantNothingMapped() {
 	c.Helper()
 	assert.Empty(c, filesBelow(c, c.host.Root), "left below the root")
-	assert.Empty(c, c.mountsBefore.changes(readMounts(c)), "mounts that came (+) and went (-)")
+	assert.Empty(c, c.mountsBefore.changes(readMounts(c), c.dir), "mounts that came (+) and went (-)")
 }
 
 func blockMappersRefuseHostileNames(c *trial) {

@@ -600,8 +600,20 @@ func brokenByForeignMounts() []brokenCase {
 			fails: "volume/TearDownLeavesABindMountAlone", says: "what TearDown has changed in the foreign mount",
 		},
 		{
-			name: "TearDown does not say what is in use", config: removeAll,
-			fails: "volume/TearDownLeavesABoundFileAlone", says: "in use",
+			name: "TearDown does not say that something is in use", config: removeAll,
+			fails: "volume/TearDownLeavesABoundFileAlone", says: `expected: "in use"`,
+		},
+		{
+			name: "TearDown does not say what is in use",
+			config: broken(brokenUnmounting(func(u *brokenUnmounter) {
+				u.tearDown = func(ctx context.Context) error {
+					if u.Unmounter.TearDown(ctx) != nil {
+						return volume.Errorf(volume.ErrInUse, "something is mounted")
+					}
+					return nil
+				}
+			})),
+			fails: "volume/TearDownLeavesABoundFileAlone", says: `"something is mounted" does not contain`,
 		},
 		{
 			name: "TearDown detaches what is mounted inside",
@@ -761,8 +773,32 @@ func brokenByFaults() []brokenCase {
 }
 
 func brokenByFullDisks() []brokenCase {
-	// One that cannot set up or take down without writing.
-	writes := broken(func(p *brokenPlugin) {
+	// Those that cannot set up or take down without writing, and say so in some way.
+	writes := func(sorry func(root string) error) func(*testing.T) volumetest.Config {
+		return broken(writing(sorry))
+	}
+	return []brokenCase{
+		{
+			name:   "SetUp does not say that the disk has no inodes",
+			config: writes(func(root string) error { return fmt.Errorf("cannot write into %s", root) }),
+			fails:  "volume/SetUpOnADiskWithoutInodes", says: "neither ErrExhausted nor ENOSPC: cannot write into",
+		},
+		{
+			name:   "SetUp does not say where the disk has no space",
+			config: writes(func(string) error { return volume.Errorf(volume.ErrExhausted, "sorry") }),
+			fails:  "volume/SetUpOnADiskWithoutSpace", says: "the error names neither a path nor the volume: sorry",
+		},
+		{
+			name:   "TearDown needs space",
+			config: writes(func(string) error { return volume.Errorf(volume.ErrExhausted, "sorry") }),
+			fails:  "volume/TearDownOnAFullDisk", says: "no space left on device",
+		},
+	}
+}
+
+// writing makes a plugin write into the root for everything that it does. What SetUp says if it cannot is for sorry to say.
+func writing(sorry func(root string) error) func(*brokenPlugin) {
+	return func(p *brokenPlugin) {
 		write := func(dir string) error {
 			file := filepath.Join(dir, "scratch")
 			err := os.MkdirAll(dir, 0o755)
@@ -771,7 +807,7 @@ func brokenByFullDisks() []brokenCase {
 		p.mounter = func(m *brokenMounter) {
 			m.setUp = func(ctx context.Context, options volume.SetUpOptions) error {
 				if write(p.host.Root) != nil {
-					return errors.New("sorry")
+					return sorry(p.host.Root)
 				}
 				return m.Mounter.SetUp(ctx, options)
 			}
@@ -781,20 +817,6 @@ func brokenByFullDisks() []brokenCase {
 				return errors.Join(write(p.host.Root), u.Unmounter.TearDown(ctx))
 			}
 		}
-	})
-	return []brokenCase{
-		{
-			name: "SetUp does not say that the disk has no inodes", config: writes,
-			fails: "volume/SetUpOnADiskWithoutInodes", says: "neither ErrExhausted nor ENOSPC: sorry",
-		},
-		{
-			name: "SetUp does not say where the disk has no space", config: writes,
-			fails: "volume/SetUpOnADiskWithoutSpace", says: "the error names neither a path nor the volume: sorry",
-		},
-		{
-			name: "TearDown needs space", config: writes,
-			fails: "volume/TearDownOnAFullDisk", says: "no space left on device",
-		},
 	}
 }
 

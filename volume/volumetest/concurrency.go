@@ -116,10 +116,10 @@ func (v *oneOfMany) setUp() error {
 	if err != nil {
 		return err
 	}
-	v.dir = mounter.Path()
 	if err := mounter.SetUp(v.c.ctx(), volume.SetUpOptions{}); err != nil {
 		return err
 	}
+	v.dir = mounter.Path()
 	presence, err := mounter.Presence(v.c.ctx())
 	if presence != volume.Present {
 		return fmt.Errorf("%s is %s after SetUp (%v)", v.dir, presence, err)

@@ -39,6 +39,9 @@ type Config struct {
 
 	// CallLimit is how long a call may take before it counts as hung. Zero stands for one minute.
 	CallLimit time.Duration
+
+	// only picks rules by their names, for the tests of the suite itself. Nil picks all.
+	only func(rule string) bool
 }
 
 // Case is a volume that the plugin serves. A PersistentVolume of volumeMode Block is tested as a raw block device, and
@@ -128,6 +131,9 @@ func (c Config) complete(t *testing.T) Config {
 	}
 	if c.CallLimit == 0 {
 		c.CallLimit = defaultCallLimit
+	}
+	if c.only == nil {
+		c.only = func(string) bool { return true }
 	}
 	return c
 }

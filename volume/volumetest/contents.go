@@ -102,8 +102,7 @@ func tearDownFollowsNoSymlink(c *trial) {
 // tearDownFollowsNoSymlinkInPlaceOfTheVolume lets TearDown refuse, but not go outside.
 func tearDownFollowsNoSymlinkInPlaceOfTheVolume(c *trial) {
 	outside := c.outside()
-	c.reboot()
-	path := c.path()
+	path, _ := c.reboot()
 	c.fatalIf(os.RemoveAll(path), "prepare")
 	c.fatalIf(os.Symlink(outside, path), "prepare")
 	before := takeSnapshot(c, outside)

@@ -81,7 +81,7 @@ func mountDeviceCanBeRepeated(c *trial) {
 	c.restart()
 	c.fatalIf(c.tryStage(c.ctx()), "Attach and MountDevice again")
 	assert.Empty(c, files.changes(takeSnapshot(c, c.dir)), "what MountDevice has changed on the disk the second time")
-	assert.Empty(c, mounts.changes(readMounts(c)), "mounts that came (+) and went (-) the second time")
+	assert.Empty(c, mounts.changes(readMounts(c), c.dir), "mounts that came (+) and went (-) the second time")
 	for range 3 {
 		c.fatalIf(c.tryUnmountDevice(c.ctx()), "UnmountDevice")
 		c.restart()

@@ -2,7 +2,17 @@
 
 package volumetest
 
-import "slices"
+import (
+	"slices"
+	"testing"
+)
+
+// RunOnly is Run for some of the rules.
+func RunOnly(t *testing.T, config Config, rules ...string) {
+	t.Helper()
+	config.only = func(rule string) bool { return slices.Contains(rules, rule) }
+	Run(t, config)
+}
 
 // Rules are the names of all subtests.
 func Rules() []string {

@@ -55,7 +55,7 @@ func leavesForeignMountAlone(c *trial, mount func(outside, point string)) {
 	for _, again := range []string{"", " again"} {
 		c.restart()
 		err := c.tryTearDown(c.ctx())
-		assert.Empty(c, mounted.changes(readMounts(c).below(point)), "foreign mounts that came (+) and went (-) with TearDown%s", again)
+		assert.Empty(c, mounted.changes(readMounts(c).below(point), point), "foreign mounts that came (+) and went (-) with TearDown%s", again)
 		assert.Empty(c, before.changes(takeSnapshot(c, outside, point)), "what TearDown%s has changed in the foreign mount", again)
 		if c.subject.InPlace {
 			require.NoError(c, err, "TearDown%s takes nothing away, so nothing is in its way", again)

@@ -133,7 +133,7 @@ func (c *trial) wantNoChange(f func()) {
 	files, mounts := c.snapshot(), readMounts(c)
 	f()
 	assert.Empty(c, files.changes(c.snapshot()), "what has changed on the disk")
-	assert.Empty(c, mounts.changes(readMounts(c)), "mounts that came (+) and went (-)")
+	assert.Empty(c, mounts.changes(readMounts(c), c.dir), "mounts that came (+) and went (-)")
 }
 
 // snapshot looks at the trial's directory and at the volume. Of one that is in place it sees only the path itself, since
@@ -182,10 +182,11 @@ func setUpAfterTearDown(c *trial) {
 }
 
 func readOnlyIsKnown(c *trial) {
-	attributes := c.newMounter().Attributes()
+	c.setUp()
 	if c.spec.ReadOnly {
-		assert.True(c, attributes.ReadOnly, "Attributes.ReadOnly of a volume that its claim says is read-only")
+		assert.True(c, c.found().Attributes().ReadOnly, "Attributes.ReadOnly of a volume that its claim says is read-only")
 	}
+	c.tearDown()
 }
 
 // secretsShowNowhere looks for canaries on the disk. In what is said they are looked for by every check.

@@ -20,7 +20,7 @@ var metricsChecks = []check{
 
 func (c *trial) metrics() (measured volume.Metrics, ok bool) {
 	c.Helper()
-	provider, ok := c.newMounter().(volume.MetricsProvider)
+	provider, ok := c.found().(volume.MetricsProvider)
 	if !ok {
 		return volume.Metrics{}, false
 	}
@@ -71,7 +71,7 @@ func metricsGrowWithTheFiles(c *trial) {
 
 func cancelledMetricsReturn(c *trial) {
 	c.setUp()
-	if provider, ok := c.newMounter().(volume.MetricsProvider); ok {
+	if provider, ok := c.found().(volume.MetricsProvider); ok {
 		ctx, cancel := cancelled(c.ctx())
 		defer cancel()
 		_ = c.call("Metrics", func() error {

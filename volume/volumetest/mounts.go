@@ -34,10 +34,11 @@ func (table mountTable) without(other mountTable) mountTable {
 	return slices.DeleteFunc(slices.Clone(table), func(m mountEntry) bool { return slices.Contains(other, m) })
 }
 
-// changes lists what differs in the later table.
-func (table mountTable) changes(later mountTable) []string {
+// changes lists what has come in the later table, and what has gone below dir. Elsewhere mounts go by themselves: the
+// kernel takes one away from every namespace when its mount point is removed in another one.
+func (table mountTable) changes(later mountTable, dir string) []string {
 	var changes []string
-	for _, m := range table.without(later) {
+	for _, m := range table.below(dir).without(later) {
 		changes = append(changes, "- "+m.point+" "+m.text)
 	}
 	for _, m := range later.without(table) {

@@ -74,7 +74,7 @@ func newUnmounterRefusesHostileNames(c *trial) {
 		tearDown(c.spec.Name(), types.UID(name))
 		tearDown(name, types.UID(name))
 	}
-	assert.Empty(c, mounts.changes(readMounts(c)), "mounts that came (+) and went (-)")
+	assert.Empty(c, mounts.changes(readMounts(c), c.dir), "mounts that came (+) and went (-)")
 	c.clean()
 	c.fatalIf(c.tryTearDown(c.ctx()), "TearDown")
 }

@@ -28,12 +28,13 @@ func (c *trial) setUpForGroup() {
 }
 
 func fsGroupOwnsManagedVolumesOnly(c *trial) {
-	if !c.newMounter().Attributes().Managed {
-		c.setUp()
+	c.setUp()
+	if !c.found().Attributes().Managed {
 		c.wantNoChange(c.setUpForGroup)
 		c.tearDown()
 		return
 	}
+	c.tearDown()
 	c.setUpForGroup()
 	info, err := os.Stat(c.path())
 	c.fatalIf(err, "the volume's path after SetUp")

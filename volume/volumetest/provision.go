@@ -58,6 +58,9 @@ func runProvisioning(t *testing.T, config *Config) {
 		mountns.RequirePrivate(t)
 	}
 	for _, check := range provisionChecks {
+		if !config.only(check.name) {
+			continue
+		}
 		t.Run(check.name, func(t *testing.T) {
 			p := newProvisioning(t, config)
 			check.run(p)

@@ -61,16 +61,19 @@ func theUmaskDoesNotMatter(c *trial) {
 
 // halfMadeDirectoriesAreNoObstacle plays a crash between any two of the directories that lead to the volume.
 func halfMadeDirectoriesAreNoObstacle(c *trial) {
+	c.setUp()
+	path := c.path()
+	mountsThere := c.mounts().has(path)
+	c.tearDown()
 	var dirs []string
-	for dir := c.path(); len(dir) > len(c.dir); dir = filepath.Dir(dir) {
+	for dir := path; len(dir) > len(c.dir); dir = filepath.Dir(dir) {
 		dirs = append(dirs, dir)
 	}
-	mountsThere := c.mountsOfSetUp().has(c.path())
 	for _, dir := range slices.Backward(dirs) {
 		for _, then := range []func(){c.setUp, func() {}} {
 			c.fatalIf(os.MkdirAll(dir, 0o700), "prepare")
 			c.restart()
-			if dir == c.path() && mountsThere {
+			if dir == path && mountsThere {
 				c.wantNotPresent("when there is a bare mount point")
 			}
 			then()
@@ -86,30 +89,27 @@ func (c *trial) wantNotPresent(when string) {
 	}
 }
 
-// mountsOfSetUp sets the volume up, takes it away, and returns what was mounted for it meanwhile.
-func (c *trial) mountsOfSetUp() mountTable {
+// mounts returns what was mounted since the check began.
+func (c *trial) mounts() mountTable {
 	c.Helper()
-	c.setUp()
-	mounts := readMounts(c).below(c.dir).without(c.mountsBefore)
-	c.tearDown()
-	return mounts
+	return readMounts(c).below(c.dir).without(c.mountsBefore)
 }
 
-// reboot sets the volume up, unmounts all that was mounted for it, and starts the program again. It returns where
-// something was mounted, and ok false if nothing was.
-func (c *trial) reboot() (points []string, ok bool) {
+// reboot sets the volume up, unmounts all that was mounted for it, and starts the program again. It returns where the
+// volume was, and where something was mounted.
+func (c *trial) reboot() (path string, points []string) {
 	c.Helper()
 	c.setUp()
-	mounts := readMounts(c).below(c.dir).without(c.mountsBefore)
-	for _, m := range slices.Backward(mounts) {
-		unmount(c, m.point)
+	path, points = c.path(), c.mounts().points()
+	for _, point := range slices.Backward(points) {
+		unmount(c, point)
 	}
 	c.restart()
-	return mounts.points(), len(mounts) > 0
+	return path, points
 }
 
 func unmountedByHandIsNotPresent(c *trial) {
-	if _, ok := c.reboot(); ok {
+	if _, points := c.reboot(); len(points) > 0 {
 		c.wantNotPresent("although nothing is mounted any more")
 	}
 	c.tearDown()
@@ -127,14 +127,14 @@ func tearDownAfterAReboot(c *trial) {
 }
 
 func tearDownRemovesAFileUnderTheMountPoint(c *trial) {
-	points, _ := c.reboot()
+	_, points := c.reboot()
 	dropFiles(c, points)
 	c.tearDown()
 }
 
 // setUpWithAFileUnderTheMountPoint lets SetUp refuse, but not lie.
 func setUpWithAFileUnderTheMountPoint(c *trial) {
-	points, _ := c.reboot()
+	_, points := c.reboot()
 	dropFiles(c, points)
 	if err := c.trySetUp(c.ctx(), volume.SetUpOptions{}); err == nil {
 		c.wantPresence(volume.Present, "after SetUp")

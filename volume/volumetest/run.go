@@ -3,6 +3,7 @@
 package volumetest
 
 import (
+	"slices"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -37,7 +38,7 @@ func Run(t *testing.T, config Config) {
 			for _, check := range checksOf(subject) {
 				check.subtest(t, &config, subject)
 			}
-			t.Run("NoGoroutineIsLeft", func(t *testing.T) { noGoroutineIsLeft(t, running) })
+			noGoroutineIsLeft(t, &config, running)
 		})
 	}
 	t.Run("provisioning", func(t *testing.T) { runProvisioning(t, &config) })
@@ -59,7 +60,7 @@ type check struct {
 }
 
 func (c check) subtest(t *testing.T, config *Config, subject Case) {
-	if c.applies != nil && !c.applies(subject) || c.needs != nil && !c.needs(config.New()) {
+	if !config.only(c.name) || c.applies != nil && !c.applies(subject) || c.needs != nil && !c.needs(config.New()) {
 		return
 	}
 	t.Run(c.name, func(t *testing.T) {
@@ -81,7 +82,7 @@ func checksOf(subject Case) []check {
 }
 
 // volumeChecks are the rules for volumes that are directories or files.
-var volumeChecks = concat(
+var volumeChecks = slices.Concat(
 	lifecycleChecks,
 	nameChecks,
 	rootChecks,
@@ -99,14 +100,6 @@ var volumeChecks = concat(
 	recycleChecks,
 )
 
-func concat(lists ...[]check) []check {
-	var all []check
-	for _, list := range lists {
-		all = append(all, list...)
-	}
-	return all
-}
-
 // The rules that are not for every volume.
 
 // belowRoot is about volumes that have a place below the root.
@@ -121,8 +114,14 @@ func can[T volume.VolumePlugin](plugin volume.VolumePlugin) bool {
 	return ok
 }
 
-func noGoroutineIsLeft(t *testing.T, running goleak.Option) {
-	if err := goleak.Find(running); err != nil {
-		t.Error(err)
+func noGoroutineIsLeft(t *testing.T, config *Config, running goleak.Option) {
+	const name = "NoGoroutineIsLeft"
+	if !config.only(name) {
+		return
 	}
+	t.Run(name, func(t *testing.T) {
+		if err := goleak.Find(running); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -37,7 +37,7 @@ type trial struct {
 	mounter *FaultyMounter
 	ears    *ears
 
-	// plugin is the instance in use. It is there from the first use on, see restart.
+	// instance is the plugin since the last restart, nil before the first.
 	instance volume.VolumePlugin
 
 	// written is what the check has put into the volume, see clean.
@@ -94,7 +94,7 @@ func (c *trial) finish() {
 	c.Helper()
 	assert.Equal(c, c.specBefore, c.spec, "the plugin has changed the spec that it was given")
 	assert.Equal(c, c.podBefore, c.pod, "the plugin has changed the pod that it was given")
-	assert.Empty(c, c.mountsBefore.changes(readMounts(c)), "mounts that came (+) and went (-)")
+	assert.Empty(c, c.mountsBefore.changes(readMounts(c), c.dir), "mounts that came (+) and went (-)")
 }
 
 // ctx is the context for calls: one with a logger that is listened to.
@@ -211,10 +211,19 @@ func (c *trial) unmounterFor(name string, uid types.UID) (unmounter volume.Unmou
 	return unmounter, err
 }
 
-// path is where the volume is.
+// found returns a Mounter of the volume, from the instance in use, that has looked for it, so that what it says of the
+// volume is final.
+func (c *trial) found() volume.Mounter {
+	c.Helper()
+	mounter := c.newMounter()
+	_, _ = c.presenceOf(c.ctx(), mounter)
+	return mounter
+}
+
+// path is where the volume is, which was set up.
 func (c *trial) path() string {
 	c.Helper()
-	return c.newMounter().Path()
+	return c.found().Path()
 }
 
 // trySetUp sets the volume up as a program does: attached and mounted for the node first where that is needed. It ends the
@@ -269,7 +278,7 @@ func (c *trial) wantNothing() {
 	if left := filesBelow(c, c.host.Root); len(left) > 0 {
 		c.Fatalf("left below the root: %q", left)
 	}
-	if left := readMounts(c).below(c.dir).without(c.mountsBefore); len(left) > 0 {
+	if left := c.mounts(); len(left) > 0 {
 		c.Fatalf("left mounted: %q", left.points())
 	}
 }
@@ -289,7 +298,11 @@ func (c *trial) presence() volume.Presence {
 
 func (c *trial) presenceWithin(ctx context.Context) (presence volume.Presence, err error) {
 	c.Helper()
-	mounter := c.newMounter()
+	return c.presenceOf(ctx, c.newMounter())
+}
+
+func (c *trial) presenceOf(ctx context.Context, mounter volume.Mounter) (presence volume.Presence, err error) {
+	c.Helper()
 	err = c.call("Presence", func() (err error) {
 		presence, err = mounter.Presence(ctx)
 		return err
@@ -307,7 +320,7 @@ func (c *trial) wantPresence(want volume.Presence, when string) {
 // writable returns the volume, which was set up, as a directory that files can be written into; ok is false for others.
 func (c *trial) writable() (dir string, ok bool) {
 	c.Helper()
-	mounter := c.newMounter()
+	mounter := c.found()
 	info, err := os.Stat(mounter.Path())
 	c.fatalIf(err, "the volume's path after SetUp")
 	if !info.IsDir() || mounter.Attributes().ReadOnly {
