@@ -116,6 +116,32 @@ func TestFiftyAtOnceCreateOneThing(t *testing.T) {
 	}
 }
 
+// TestParentsThatVanishAreMadeAgain has somebody remove empty directories while others are made in them.
+func TestParentsThatVanishAreMadeAgain(t *testing.T) {
+	bothWays(t, func(t *testing.T, plugin *hostpath.Plugin, dir string) {
+		path := filepath.Join(dir, "a", "b", "c")
+		stop := make(chan struct{})
+		var removing sync.WaitGroup
+		removing.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					for d := path; d != dir; d = filepath.Dir(d) {
+						_ = os.Remove(d)
+					}
+				}
+			}
+		})
+		for range 200 {
+			assert.NoError(t, setUp(t, plugin, path, v1.HostPathDirectoryOrCreate))
+		}
+		close(stop)
+		removing.Wait()
+	})
+}
+
 func TestCreatingFollowsLinksToDirectories(t *testing.T) {
 	bothWays(t, func(t *testing.T, plugin *hostpath.Plugin, dir string) {
 		require.NoError(t, os.Mkdir(filepath.Join(dir, "real"), 0o755))

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/volumekit/volumekit/internal/removal/descent"
+	"github.com/volumekit/volumekit/internal/descent"
 	"github.com/volumekit/volumekit/volume"
 )
 

@@ -5,9 +5,7 @@ package hostpath_test
 import (
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -15,11 +13,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/volumekit/volumekit/hostpath"
+	"github.com/volumekit/volumekit/internal/mountns"
 	"github.com/volumekit/volumekit/volume"
 )
 
 func TestNoPermissionNamesTheDirectory(t *testing.T) {
-	asOrdinaryUser(t, func(t *testing.T) {
+	mountns.AsOrdinaryUser(t, func(t *testing.T) {
 		bothWays(t, func(t *testing.T, plugin *hostpath.Plugin, dir string) {
 			closed := filepath.Join(dir, "closed")
 			require.NoError(t, os.MkdirAll(filepath.Join(closed, "x"), 0o700))
@@ -41,7 +40,7 @@ func TestNoPermissionNamesTheDirectory(t *testing.T) {
 }
 
 func TestNoPermissionToCreateNamesThePath(t *testing.T) {
-	asOrdinaryUser(t, func(t *testing.T) {
+	mountns.AsOrdinaryUser(t, func(t *testing.T) {
 		bothWays(t, func(t *testing.T, plugin *hostpath.Plugin, dir string) {
 			readOnly := filepath.Join(dir, "read-only")
 			require.NoError(t, os.Mkdir(readOnly, 0o500))
@@ -58,7 +57,7 @@ func TestNoPermissionToCreateNamesThePath(t *testing.T) {
 
 // TestADirectoryThatCanOnlyBeEnteredIsNoObstacle has a parent that can be searched and written to, but not read.
 func TestADirectoryThatCanOnlyBeEnteredIsNoObstacle(t *testing.T) {
-	asOrdinaryUser(t, func(t *testing.T) {
+	mountns.AsOrdinaryUser(t, func(t *testing.T) {
 		bothWays(t, func(t *testing.T, plugin *hostpath.Plugin, dir string) {
 			dropBox := filepath.Join(dir, "drop-box")
 			require.NoError(t, os.Mkdir(dropBox, 0o300))
@@ -72,7 +71,7 @@ func TestADirectoryThatCanOnlyBeEnteredIsNoObstacle(t *testing.T) {
 }
 
 func TestAnOrdinaryUserProvisionsAndDeletes(t *testing.T) {
-	asOrdinaryUser(t, func(t *testing.T) {
+	mountns.AsOrdinaryUser(t, func(t *testing.T) {
 		setUmask(t, 0o077)
 		f := newFixture(t, nil)
 		pv := f.mustProvision(t, claim("data"))
@@ -83,7 +82,7 @@ func TestAnOrdinaryUserProvisionsAndDeletes(t *testing.T) {
 }
 
 func TestAnOwnerThatCannotBeGivenIsAnErrorAndLeavesNothing(t *testing.T) {
-	asOrdinaryUser(t, func(t *testing.T) {
+	mountns.AsOrdinaryUser(t, func(t *testing.T) {
 		for _, parameters := range []map[string]string{{"uid": "0"}, {"gid": "0"}} {
 			f := newFixture(t, parameters)
 			_, err := f.provision(t, claim("data"))
@@ -92,28 +91,4 @@ func TestAnOwnerThatCannotBeGivenIsAnErrorAndLeavesNothing(t *testing.T) {
 			f.wantEmpty(t)
 		}
 	})
-}
-
-// ordinary is the user and group that root becomes: nobody.
-const ordinary = 65534
-
-// asOrdinaryUser runs the test without the rights of root. Root runs the test binary once more for that, as nobody.
-func asOrdinaryUser(t *testing.T, test func(*testing.T)) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		test(t)
-		return
-	}
-	dir := t.TempDir()
-	for _, d := range []string{filepath.Dir(dir), os.TempDir()} {
-		require.NoError(t, os.Chmod(d, 0o711)) // to get there
-	}
-	require.NoError(t, os.Chown(dir, ordinary, ordinary))
-	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.v", "-test.run=^"+t.Name()+"$")
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinary, Gid: ordinary}}
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	require.Contains(t, string(out), "--- PASS: "+t.Name(), "it must have run")
 }

@@ -5,7 +5,7 @@ package removal
 import (
 	"strconv"
 
-	"github.com/volumekit/volumekit/internal/removal/descent"
+	"github.com/volumekit/volumekit/internal/descent"
 	"golang.org/x/sys/unix"
 )
 

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/volumekit/volumekit/internal/removal/descent"
+	"github.com/volumekit/volumekit/internal/descent"
 	"golang.org/x/sys/unix"
 )
 

@@ -3,7 +3,7 @@
 package usage
 
 import (
-	"github.com/volumekit/volumekit/internal/removal/descent"
+	"github.com/volumekit/volumekit/internal/descent"
 	"golang.org/x/sys/unix"
 )
 

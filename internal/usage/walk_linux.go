@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/volumekit/volumekit/internal/abandon"
-	"github.com/volumekit/volumekit/internal/removal/descent"
+	"github.com/volumekit/volumekit/internal/descent"
 	"golang.org/x/sys/unix"
 )
 

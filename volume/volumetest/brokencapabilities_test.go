@@ -15,6 +15,7 @@ func brokenCapabilities() []brokenCase {
 	for _, c := range []struct{ wrong, fails, says string }{
 		{"NewAttacher writes", "plugin/CapabilitiesComeWithoutIO", "what has changed on the disk"},
 		{"Attached has no answer", "filesystem/AttachAndDetachCanBeRepeated", "Attached has no answer"},
+		{"Attached overlooks what is attached", "filesystem/AttachAndDetachCanBeRepeated", "Attached after Attach"},
 		{"Detach of what is not attached fails", "filesystem/AttachAndDetachCanBeRepeated", "Detach of what is not attached"},
 		{"Attach is stuck once it was cancelled", "filesystem/ACancelledAttachReturnsAndCanBeRepeated", "stuck"},
 		{"MountDevice mounts again", "filesystem/MountDeviceAndUnmountDeviceCanBeRepeated", "the second time"},

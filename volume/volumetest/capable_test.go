@@ -285,7 +285,7 @@ func (a capableAttacher) Attached(_ context.Context, specs []*volume.Spec, node 
 			continue
 		}
 		answers[spec] = volume.Absent
-		if _, err := os.Stat(a.device(node, handle)); err == nil {
+		if _, err := os.Stat(a.device(node, handle)); err == nil && a.wrong != "Attached overlooks what is attached" {
 			answers[spec] = volume.Present
 		}
 	}

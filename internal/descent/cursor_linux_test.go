@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/volumekit/volumekit/internal/descent"
 	"github.com/volumekit/volumekit/internal/mountns"
-	"github.com/volumekit/volumekit/internal/removal/descent"
 	"golang.org/x/sys/unix"
 )
 
