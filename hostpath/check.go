@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"syscall"
 
 	v1 "k8s.io/api/core/v1"
@@ -162,5 +163,8 @@ func (c *check) make(path string) error {
 }
 
 func (c *check) wrap(err error) error {
+	if errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0 {
+		err = fmt.Errorf("%w (it needs root, or the permission)", err)
+	}
 	return fmt.Errorf("hostPath %q of type %q: %w", c.path, c.kind, err)
 }

@@ -116,29 +116,23 @@ func TestFiftyAtOnceCreateOneThing(t *testing.T) {
 	}
 }
 
-// TestParentsThatVanishAreMadeAgain has somebody remove empty directories while others are made in them.
+// TestParentsThatVanishAreMadeAgain has somebody remove empty directories while others are made in them, fewer times than
+// it takes to give up.
 func TestParentsThatVanishAreMadeAgain(t *testing.T) {
 	bothWays(t, func(t *testing.T, plugin *hostpath.Plugin, dir string) {
 		path := filepath.Join(dir, "a", "b", "c")
-		stop := make(chan struct{})
-		var removing sync.WaitGroup
-		removing.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
+		for range 100 {
+			var removing sync.WaitGroup
+			removing.Go(func() {
+				for range 50 {
 					for d := path; d != dir; d = filepath.Dir(d) {
 						_ = os.Remove(d)
 					}
 				}
-			}
-		})
-		for range 200 {
+			})
 			assert.NoError(t, setUp(t, plugin, path, v1.HostPathDirectoryOrCreate))
+			removing.Wait()
 		}
-		close(stop)
-		removing.Wait()
 	})
 }
 

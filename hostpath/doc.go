@@ -30,17 +30,19 @@
 //
 // # The allow-list
 //
-// [Options].AllowedPaths limits where hostPath volumes may lead, once every symbolic link is followed. [Mounter.Path] is
-// then the path that was checked: absolute and free of symbolic links at the time of SetUp. What it cannot do is to hold the
-// host still until the container runtime mounts that path: whoever may write to a directory on the way, such as a
-// container that has mounted it, may put a symbolic link in its place in between, and the runtime follows it. So an
-// allow-list binds pods only where none of them can write to a directory that another hostPath goes through; allow such
-// places with ReadOnly. Calling Presence immediately before the path is used makes the gap small, not nothing.
+// [Options].AllowedPaths limits where hostPath volumes may lead, once every symbolic link is followed. The Mounter's Path is
+// then the path that was checked: absolute and free of symbolic links at the time of SetUp. What is created is created
+// without following a link that has appeared since (on Linux). With the type "" the path is resolved all the same, which
+// takes system calls, but need not exist.
+//
+// What the list cannot do is to hold the host still until the container runtime mounts that path: whoever may write to a
+// directory on the way, such as a container that has mounted it, may put a symbolic link in its place in between, and the
+// runtime follows it. So an allow-list binds pods only where none of them can write to a directory that another hostPath
+// goes through; allow such places with ReadOnly. Calling Presence immediately before the path is used makes the gap small,
+// not nothing.
 //
 // # Provisioning
 //
 // [Options].BasePaths lets the plugin make directories for claims, and delete them. See [Plugin.NewProvisioner] for the
 // parameters of a StorageClass, and [Plugin.NewDeleter] for what is never deleted.
-//
-// [Mounter.Path]: https://pkg.go.dev/github.com/volumekit/volumekit/volume#Mounter
 package hostpath

@@ -38,7 +38,7 @@ const annotationProvisionedBy = "pv.kubernetes.io/provisioned-by"
 // labels have changed since keeps the directory that it has.
 //
 // The PersistentVolume has type Directory, so that a pod fails rather than starts with an empty directory if it vanishes.
-// Its capacity is what the claim requests, at least one byte; nothing enforces it, and free space is not compared. It is
+// Its capacity is what the claim requests; nothing enforces it, and it is not compared with the free space. It is
 // bound to this node by the label kubernetes.io/hostname, if [volume.Host].NodeName is set: the label's value is taken
 // from the selected node or [volume.Host].Nodes, and is the node's name where neither has it. allowedTopologies are
 // compared with the labels from there too. SELinux labels are not set.

@@ -45,14 +45,14 @@ func TestTheKindIsFoundBehindOtherErrors(t *testing.T) {
 func TestAnErrorSaysWhatFailedOnWhat(t *testing.T) {
 	cause := errors.New("no space left on device")
 	for want, err := range map[string]volume.Error{
-		`set up volume "data" of pod default/web (kubernetes.io/empty-dir at /root/data): no space left on device`: {
-			Op: "set up", Volume: "data", Pod: "default/web", Plugin: "kubernetes.io/empty-dir", Path: "/root/data",
+		`set up volume "data" of pod default/web (kubernetes.io/empty-dir at /agent/data): no space left on device`: {
+			Op: "set up", Volume: "data", Pod: "default/web", Plugin: "kubernetes.io/empty-dir", Path: "/agent/data",
 		},
 		`set up volume "data" (kubernetes.io/empty-dir): no space left on device`: {
 			Op: "set up", Volume: "data", Plugin: "kubernetes.io/empty-dir",
 		},
-		`tear down volume "data" (at /root/data): no space left on device`: {
-			Op: "tear down", Volume: "data", Path: "/root/data",
+		`tear down volume "data" (at /agent/data): no space left on device`: {
+			Op: "tear down", Volume: "data", Path: "/agent/data",
 		},
 		`recover of pod 1234: no space left on device`: {Op: "recover", Pod: "1234"},
 		`recover: no space left on device`:             {Op: "recover"},

@@ -19,7 +19,7 @@ import (
 )
 
 func TestCompleteFillsInWhatIsMissing(t *testing.T) {
-	host, err := volume.Host{Root: t.TempDir() + "/root/../root/"}.Complete()
+	host, err := volume.Host{Root: t.TempDir() + "/agent/../agent/"}.Complete()
 	require.NoError(t, err)
 	assert.Equal(t, filepath.Clean(host.Root), host.Root)
 	assert.NotNil(t, host.Mounter)
@@ -51,7 +51,7 @@ func TestCompleteRefusesARootThatIsNotAbsolute(t *testing.T) {
 
 func TestTheDirectoriesAreTheKubelets(t *testing.T) {
 	const plugin = "kubernetes.io/empty-dir"
-	host := volume.Host{Root: filepath.FromSlash("/root")}
+	host := volume.Host{Root: filepath.FromSlash("/agent")}
 	for want, got := range map[string]string{
 		"pods":                                             host.PodsDir(),
 		"pods/uid":                                         host.PodDir("uid"),
@@ -64,6 +64,6 @@ func TestTheDirectoriesAreTheKubelets(t *testing.T) {
 		"pods/uid/volumeDevices/kubernetes.io~empty-dir":   host.PodVolumeDevicesDir("uid", plugin),
 		"pods/uid/volumes/plain/pvc-with.dots-in-it":       host.PodVolumeDir("uid", "plain", "pvc-with.dots-in-it"),
 	} {
-		assert.Equal(t, want, strings.TrimPrefix(filepath.ToSlash(got), "/root/"))
+		assert.Equal(t, want, strings.TrimPrefix(filepath.ToSlash(got), "/agent/"))
 	}
 }

@@ -77,6 +77,9 @@ func (m *VolumePluginMgr) Host() Host { return m.host }
 
 // Register initialises the plugin and adds it. The error matches [ErrInvalid] if the name is not usable or taken.
 func (m *VolumePluginMgr) Register(ctx context.Context, plugin VolumePlugin) error {
+	if plugin == nil {
+		return Errorf(ErrInvalid, "a plugin is nil")
+	}
 	if err := checkPlugin(plugin); err != nil {
 		return err
 	}

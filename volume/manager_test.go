@@ -129,25 +129,25 @@ func TestAVolumeThatNobodyServes(t *testing.T) {
 	}{
 		"a source that no plugin lists": {
 			vol(v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{}}), volume.ErrNotSupported,
-			`volume "data": no plugin serves its source hostPath`,
+			`source hostPath is not served yet: no plugin for it is registered`,
 		},
 		"a driver that no plugin lists": {
 			csiSpec("another"), volume.ErrNotSupported,
-			`volume "data": no plugin serves its source csi/another`,
+			`source csi/another is not served yet: no plugin for it is registered`,
 		},
 		"a source that its plugin refuses": {
 			vol(v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}), volume.ErrNotSupported,
-			`volume "data": the plugins for its source nfs cannot serve it as it is written`,
+			`the plugins for source nfs cannot serve it as it is written`,
 		},
 		"no source": {
 			vol(v1.VolumeSource{}), volume.ErrInvalid,
-			`volume "data" sets no source that Kubernetes 1.37 knows`,
+			`no source is set that Kubernetes 1.37 knows`,
 		},
 		"two sources": {
 			vol(v1.VolumeSource{NFS: &v1.NFSVolumeSource{}, EmptyDir: &v1.EmptyDirVolumeSource{}}), volume.ErrInvalid,
-			`volume "data" sets more than one source`,
+			`more than one source is set`,
 		},
-		"no spec": {nil, volume.ErrInvalid, `volume "" sets no source that Kubernetes 1.37 knows`},
+		"no spec": {nil, volume.ErrInvalid, `no source is set that Kubernetes 1.37 knows`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found, err := mgr.FindPluginBySpec(test.spec)
@@ -169,7 +169,7 @@ func TestTwoPluginsThatServeAVolumeAreBothNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := newManager(t, plugins).FindPluginBySpec(csiSpec("one"))
 			require.ErrorIs(t, err, volume.ErrInvalid)
-			assert.ErrorContains(t, err, "csi/one is served by two plugins")
+			assert.ErrorContains(t, err, "source csi/one is served by two plugins")
 			named := 0
 			for _, plugin := range plugins {
 				if strings.Contains(err.Error(), plugin.Name()) {
@@ -225,7 +225,7 @@ func TestACapabilityThatIsMissing(t *testing.T) {
 	assert.EqualError(t, err, text)
 
 	_, err = volume.Find[volume.AttachableVolumePlugin](mgr, csiSpec("absent"))
-	assert.ErrorContains(t, err, "no plugin serves its source csi/absent")
+	assert.ErrorContains(t, err, "source csi/absent is not served yet")
 	_, err = volume.FindByName[volume.AttachableVolumePlugin](mgr, "example.com/absent")
 	assert.ErrorIs(t, err, volume.ErrNotFound)
 }

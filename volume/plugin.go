@@ -38,10 +38,11 @@ type VolumePlugin interface {
 
 	// NewMounter returns the Mounter of one volume for one pod. It does no I/O; it checks the whole source, and the
 	// error for a field that is invalid or without effect names the field and matches [ErrInvalid] or [ErrNotSupported].
+	// A name that cannot be part of a path is refused in the same way, see [CheckName] and [CheckPodUID].
 	NewMounter(*Spec, *v1.Pod) (Mounter, error)
 
 	// NewUnmounter returns the Unmounter of the volume that [Spec.Name] names for the pod. It does no I/O and needs
-	// neither the spec nor the pod, since both may be gone.
+	// neither the spec nor the pod, since both may be gone. Names that cannot be part of a path are refused.
 	NewUnmounter(name string, podUID types.UID) (Unmounter, error)
 }
 

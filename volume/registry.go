@@ -67,7 +67,7 @@ func (r *registry) find(spec *Spec) (VolumePlugin, error) {
 		}
 	}
 	if found == nil || other != nil {
-		return nil, r.explain(spec, source, found, other)
+		return nil, r.explain(source, found, other)
 	}
 	return found, nil
 }
@@ -86,17 +86,16 @@ func match(plugins []VolumePlugin, spec *Spec) (first, second VolumePlugin) {
 	return first, nil
 }
 
-func (r *registry) explain(spec *Spec, source Source, found, other VolumePlugin) error {
-	name := spec.Name()
+func (r *registry) explain(source Source, found, other VolumePlugin) error {
 	switch {
 	case other != nil:
-		return Errorf(ErrInvalid, "volume %q: its source %s is served by two plugins, %s and %s: remove one of them", name, source, found.Name(), other.Name())
+		return Errorf(ErrInvalid, "source %s is served by two plugins, %s and %s: remove one of them", source, found.Name(), other.Name())
 	case source.Type == SourceNone:
-		return Errorf(ErrInvalid, "volume %q sets no source that Kubernetes 1.37 knows", name)
+		return Errorf(ErrInvalid, "no source is set that Kubernetes 1.37 knows")
 	case source.Type == SourceSeveral:
-		return Errorf(ErrInvalid, "volume %q sets more than one source", name)
+		return Errorf(ErrInvalid, "more than one source is set")
 	case len(r.bySource[source.Type].anyDriver) > 0 || len(r.bySource[source.Type].byDriver[source.Driver]) > 0:
-		return Errorf(ErrNotSupported, "volume %q: the plugins for its source %s cannot serve it as it is written", name, source)
+		return Errorf(ErrNotSupported, "the plugins for source %s cannot serve it as it is written", source)
 	}
-	return Errorf(ErrNotSupported, "volume %q: no plugin serves its source %s", name, source)
+	return Errorf(ErrNotSupported, "source %s is not served yet: no plugin for it is registered", source)
 }

@@ -27,11 +27,14 @@ func (s Source) String() string {
 // SourceType is a field of [v1.VolumeSource] or [v1.PersistentVolumeSource]. A field that both have is one SourceType.
 type SourceType uint8
 
-// The source types of Kubernetes 1.37. SourceNone is a spec that sets no field, SourceSeveral one that sets more than one;
-// no plugin serves either.
+// The source types of Kubernetes 1.37.
 const (
+	// SourceNone is a spec that sets no field. No plugin serves it.
 	SourceNone SourceType = iota
+	// SourceSeveral is a spec that sets more than one field. No plugin serves it.
 	SourceSeveral
+
+	// Each of the rest is the field of its name.
 	SourceEmptyDir
 	SourceHostPath
 	SourceConfigMap

@@ -53,7 +53,7 @@ func Example() {
 	}
 	fmt.Println(manager.TearDownPod(ctx, pod.UID))
 	// Output:
-	// set up volume "settings" of pod shop/web-0: volume "settings": no plugin serves its source configMap
+	// set up volume "settings" of pod shop/web-0: source configMap is not served yet: no plugin for it is registered
 	// /pods/13ad5320/volumes/kubernetes.io~empty-dir/cache /var/cache [rbind rprivate ro]
 	// <nil>
 }

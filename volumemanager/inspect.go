@@ -110,6 +110,9 @@ func inspectVolume(ctx context.Context, records podRecords, v podVolume, recorde
 		status.Err = wrap("it is being torn down, or that was interrupted")
 	case presence != volume.Present:
 		status.Err = wrap("it was to be set up, but is not there")
+		if v, err := records.readVolume(v.id); err == nil && v.Failure != "" {
+			status.State, status.Err = Failed, wrap(v.Failure)
+		}
 	default:
 		status.State = Mounted
 	}
@@ -144,13 +147,12 @@ func strayVolume(plugins *volume.VolumePluginMgr, records podRecords, uid types.
 func containerStatuses(pod *v1.Pod, volumes []VolumeStatus) []ContainerStatus {
 	var containers []ContainerStatus
 	for _, c := range containersOf(pod) {
-		mounts, err := containerMounts(c, volumes)
-		containers = append(containers, ContainerStatus{Name: c.Name, Mounts: mounts, Err: err})
+		containers = append(containers, containerStatus(c, volumes))
 	}
 	return containers
 }
 
-// podUIDs lists the directories of pods.
+// podUIDs lists the pods of which something is recorded, and those whose directory is empty: a crash has left that.
 func podUIDs(host volume.Host) ([]types.UID, error) {
 	entries, err := os.ReadDir(host.PodsDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -158,9 +160,15 @@ func podUIDs(host volume.Host) ([]types.UID, error) {
 	}
 	var uids []types.UID
 	for _, entry := range entries {
-		if uid := types.UID(entry.Name()); entry.IsDir() && volume.CheckPodUID(uid) == nil {
+		uid := types.UID(entry.Name())
+		if entry.IsDir() && volume.CheckPodUID(uid) == nil && (recordsOf(host, uid).exist() || isEmpty(host.PodDir(uid))) {
 			uids = append(uids, uid)
 		}
 	}
 	return uids, nil
+}
+
+func isEmpty(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	return err == nil && len(entries) == 0
 }

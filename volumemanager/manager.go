@@ -12,10 +12,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	utilstrings "k8s.io/utils/strings"
 
 	"github.com/volumekit/volumekit/internal/record"
@@ -36,6 +38,7 @@ type Manager struct {
 	plugins *volume.VolumePluginMgr
 	host    volume.Host
 	lock    *os.File
+	closed  atomic.Bool
 
 	pods    serial // by UID
 	volumes serial // by UID, plugin and name: outlives the call for the pod if a plugin does not return
@@ -44,9 +47,12 @@ type Manager struct {
 // New makes the root directory of the plugins' host if it is missing, locks it, and returns its manager. Nothing else on
 // disk is touched: what an earlier process left is taken over by the calls for its pods.
 func New(ctx context.Context, plugins *volume.VolumePluginMgr, options Options) (*Manager, error) {
+	if plugins == nil {
+		return nil, volume.Errorf(volume.ErrInvalid, "the plugin manager is nil")
+	}
 	host := plugins.Host()
 	if err := os.MkdirAll(host.Root, 0o750); err != nil {
-		return nil, fmt.Errorf("make root directory: %w", err)
+		return nil, fmt.Errorf("make root directory %s: %w", host.Root, err)
 	}
 	lock, err := lockRoot(ctx, host.Root, options.WaitForRoot)
 	if err != nil {
@@ -55,9 +61,20 @@ func New(ctx context.Context, plugins *volume.VolumePluginMgr, options Options) 
 	return &Manager{plugins: plugins, host: host, lock: lock}, nil
 }
 
-// Close gives the root up. Volumes stay as they are. No other method may be called after it, and none may be running.
+// Close gives the root up. Volumes stay as they are. No other method may be running; what is called later, but Close, returns
+// an error that matches [volume.ErrInvalid].
 func (m *Manager) Close() error {
+	if m.closed.Swap(true) {
+		return nil
+	}
 	return m.lock.Close()
+}
+
+func (m *Manager) checkOpen() error {
+	if m.closed.Load() {
+		return volume.Errorf(volume.ErrInvalid, "the volume manager of %s has been closed", m.host.Root)
+	}
+	return nil
 }
 
 // SetUpPod makes the pod's volumes available and returns what became of each, and the mounts of its containers. Volumes
@@ -69,15 +86,23 @@ func (m *Manager) Close() error {
 // set up from another source than the pod now has is an error that matches [volume.ErrInUse]; so is one that the pod no
 // longer has. The pod is not changed.
 func (m *Manager) SetUpPod(ctx context.Context, pod *v1.Pod) (PodStatus, error) {
+	if pod == nil {
+		err := volume.Errorf(volume.ErrInvalid, "the pod is nil")
+		return PodStatus{Err: err}, err
+	}
 	status := PodStatus{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
-	if err := checkPod(pod); err != nil {
+	err := m.checkOpen()
+	if err == nil {
+		err = checkPod(pod)
+	}
+	if err != nil {
 		status.Err = err
 		return status, err
 	}
 	release, err := m.pods.acquire(ctx, string(pod.UID))
 	if err != nil {
-		status.Err = fmt.Errorf("pod %s: %w", podName(pod), err)
-		return status, status.Err
+		status.Volumes = m.notBegun(pod, err)
+		return status, fmt.Errorf("pod %s: %w", podName(pod), err)
 	}
 	defer release()
 	if err := m.setUpPod(ctx, pod, &status); err != nil {
@@ -93,11 +118,22 @@ func (s *PodStatus) err() error {
 		errs = append(errs, s.Volumes[i].Err)
 	}
 	for i := range s.Containers {
-		if err := s.Containers[i].Err; err != nil {
-			errs = append(errs, fmt.Errorf("pod %s/%s: container %q: %w", s.Namespace, s.Name, s.Containers[i].Name, err))
+		for _, err := range s.Containers[i].errs() {
+			errs = append(errs, fmt.Errorf("pod %s/%s: %w", s.Namespace, s.Name, err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// notBegun returns the statuses of a pod's volumes before anything was done.
+func (m *Manager) notBegun(pod *v1.Pod, why error) []VolumeStatus {
+	volumes := make([]VolumeStatus, len(pod.Spec.Volumes))
+	for i := range pod.Spec.Volumes {
+		v := resolve(m.plugins, pod, &pod.Spec.Volumes[i])
+		volumes[i] = v.status()
+		volumes[i].Err = v.wrap("set up", volumes[i], why)
+	}
+	return volumes
 }
 
 // setUpPod fills in status. Its error is about the pod as a whole.
@@ -169,7 +205,10 @@ func (m *Manager) setUpVolume(ctx context.Context, records podRecords, v podVolu
 	}
 	if err != nil {
 		// The plugin may still be at work, so it is not asked for more.
-		status.State, status.Err = Failed, v.wrap("set up", status, err)
+		status.Err = v.wrap("set up", status, err)
+		if v.err != nil || ctx.Err() == nil {
+			status.State = Failed
+		}
 		return status
 	}
 	status = v.status()
@@ -187,9 +226,19 @@ func (m *Manager) setUp(ctx context.Context, records podRecords, v podVolume, wa
 			return fmt.Errorf("finish the tearing down that was begun: %w", err)
 		}
 	}
-	if err := recordVolume(records, v); err != nil {
+	recorded, err := recordVolume(records, v)
+	if err != nil {
 		return err
 	}
+	err = mount(ctx, v, warnings)
+	if ctx.Err() == nil {
+		noteOutcome(ctx, records, v.id, recorded, err)
+	}
+	return err
+}
+
+// mount has the plugin set the volume up and proves that it is there.
+func mount(ctx context.Context, v podVolume, warnings *[]string) error {
 	options := volume.SetUpOptions{Warn: func(message string) { *warnings = append(*warnings, message) }}
 	if security := v.pod.Spec.SecurityContext; security != nil {
 		options.FSGroup, options.FSGroupChangePolicy = security.FSGroup, security.FSGroupChangePolicy
@@ -207,28 +256,47 @@ func (m *Manager) setUp(ctx context.Context, records podRecords, v podVolume, wa
 	return volume.Errorf(volume.ErrUncertain, "the plugin reported success, but it cannot be told whether the volume is there: %w", err)
 }
 
-// recordVolume writes the volume's record unless the same one is there.
-func recordVolume(records podRecords, v podVolume) error {
+// recordVolume writes the volume's record unless the same one is there, and returns it.
+func recordVolume(records podRecords, v podVolume) (*volumeRecord, error) {
 	wanted := newVolumeRecord(v.pod, v.name, v.spec)
 	recorded, err := records.readVolume(v.id)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, record.ErrDamaged):
-		return records.writeVolume(v.id, wanted)
+		return wanted, records.writeVolume(v.id, wanted)
 	case err != nil:
-		return err
-	case !equality.Semantic.DeepEqual(recorded, wanted):
-		return volume.Errorf(volume.ErrInUse, "it is set up from another source than the pod now has: tear the pod down first")
+		return nil, err
 	}
-	return nil
+	wanted.Failure = recorded.Failure
+	if !equality.Semantic.DeepEqual(recorded, wanted) {
+		return nil, volume.Errorf(volume.ErrInUse, "it is set up from another source than the pod now has: tear the pod down first")
+	}
+	return recorded, nil
+}
+
+// noteOutcome keeps why a volume could not be set up, for Inspect. What the volume needs is recorded already, so it does not
+// matter if this cannot be.
+func noteOutcome(ctx context.Context, records podRecords, id volumeID, recorded *volumeRecord, err error) {
+	failure := ""
+	if err != nil {
+		failure = err.Error()
+	}
+	if recorded.Failure == failure {
+		return
+	}
+	recorded.Failure = failure
+	if err := records.writeVolume(id, recorded); err != nil {
+		klog.FromContext(ctx).V(2).Info("Cannot record the outcome of setting up a volume", "path", records.volumePath(id), "err", err)
+	}
 }
 
 // TearDownPod takes away every volume of the pod that is on disk and what was recorded of it. It needs no pod, no spec and
-// no whole record. Volumes proceed side by side; if some fail the others are gone, the error joins a *[volume.Error] for each
+// no whole record, but the plugins of the volumes. Volumes proceed side by side; if some fail the others are gone, the error joins a *[volume.Error] for each
 // that failed, and the same call goes on from there. It succeeds for a pod of which nothing is there.
 //
-// What somebody else keeps in the pod's directory is left alone, and the directory with it.
+// A pod of which nothing at all is recorded was not set up here, though its directory may be: it is left alone. So is what
+// somebody else keeps in the pod's directory.
 func (m *Manager) TearDownPod(ctx context.Context, uid types.UID) error {
-	if err := volume.CheckPodUID(uid); err != nil {
+	if err := errors.Join(m.checkOpen(), volume.CheckPodUID(uid)); err != nil {
 		return err
 	}
 	release, err := m.pods.acquire(ctx, string(uid))
@@ -255,10 +323,11 @@ func (m *Manager) TearDownPod(ctx context.Context, uid types.UID) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
+	removeEmpty(m.host.PodVolumesDir(uid))
 	if err := records.removePod(); err != nil {
 		return fmt.Errorf("pod %s: %w", uid, err)
 	}
-	removeEmpty(m.host.PodVolumesDir(uid), m.host.PodDir(uid), m.host.PodsDir())
+	removeEmpty(m.host.PodDir(uid), m.host.PodsDir())
 	return nil
 }
 
@@ -281,10 +350,11 @@ func (m *Manager) tearDown(ctx context.Context, records podRecords, uid types.UI
 	return records.removeVolume(id)
 }
 
-// volumesOf lists the volumes of the pod that are recorded, and those of which there is only a directory.
+// volumesOf lists the volumes of the pod that are recorded, and those of which there is only a directory. The latter count
+// only if something is recorded of the pod: otherwise they are those of another program, such as a kubelet.
 func volumesOf(host volume.Host, records podRecords, uid types.UID) ([]volumeID, error) {
 	ids, err := records.volumes()
-	if err != nil {
+	if err != nil || !records.exist() {
 		return nil, err
 	}
 	plugins, err := subdirectories(host.PodVolumesDir(uid))
@@ -306,7 +376,7 @@ func volumesOf(host volume.Host, records podRecords, uid types.UID) ([]volumeID,
 	return ids, nil
 }
 
-// PodUIDs lists the pods that have a directory below the root.
+// PodUIDs lists the pods of which something is recorded, and those whose directory is empty.
 func (m *Manager) PodUIDs() ([]types.UID, error) {
 	return podUIDs(m.host)
 }

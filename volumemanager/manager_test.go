@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -173,8 +174,8 @@ func TestWhatCannotBeServedIsNamedAndTheRestIsServed(t *testing.T) {
 
 	status, err := b.SetUpPod(t.Context(), p)
 	require.ErrorIs(t, err, volume.ErrNotSupported)
-	assert.ErrorContains(t, err, `set up volume "settings" of pod default/web: volume "settings": no plugin serves its source configMap`)
-	assert.ErrorContains(t, err, `pod default/web: container "main": mount "cache" at /sub: subPath "sub" is not served yet`)
+	assert.ErrorContains(t, err, `set up volume "settings" of pod default/web: source configMap is not served yet: no plugin for it is registered`)
+	assert.ErrorContains(t, err, `pod default/web: container "main": volume "cache" at /sub: subPath "sub" is not served yet`)
 	assert.Equal(t, volumemanager.Mounted, status.Volumes[0].State)
 	assert.Equal(t, volumemanager.Failed, status.Volumes[1].State)
 	require.Len(t, status.Containers[0].Mounts, 1)
@@ -240,7 +241,8 @@ func TestAVolumeThatFailsIsTriedAgainByTheNextCall(t *testing.T) {
 	require.ErrorContains(t, err, `set up volume "cache" of pod default/web (volumetest/fake at `)
 	require.ErrorContains(t, err, "out of luck")
 	require.Equal(t, volumemanager.Failed, status.Volumes[0].State)
-	require.Equal(t, volumemanager.Pending, b.inspect()[0].Volumes[0].State)
+	require.Equal(t, volumemanager.Failed, b.inspect()[0].Volumes[0].State)
+	require.ErrorContains(t, b.inspect()[0].Volumes[0].Err, "out of luck", "the reason is kept")
 
 	_, err = b.SetUpPod(t.Context(), p)
 	require.NoError(t, err)
@@ -318,11 +320,26 @@ func TestSetUpPodReplacesDamagedRecords(t *testing.T) {
 	assert.Equal(t, whole, b.inspect())
 }
 
-func TestVolumesWithoutAnyRecordAreFoundByTheirDirectories(t *testing.T) {
+func TestAPodThatWasNotSetUpHereIsLeftAlone(t *testing.T) {
+	b := newRig(t, plugins.Default()...)
+	precious := filepath.Join(b.root, "pods/uid-kubelet/volumes/kubernetes.io~empty-dir/data/file")
+	require.NoError(t, os.MkdirAll(filepath.Dir(precious), 0o750))
+	require.NoError(t, os.WriteFile(precious, []byte("a running pod's"), 0o600))
+
+	assert.Empty(t, b.inspect())
+	uids, err := b.PodUIDs()
+	require.NoError(t, err)
+	assert.Empty(t, uids)
+	require.NoError(t, b.TearDownPod(t.Context(), "uid-kubelet"))
+	assert.FileExists(t, precious)
+}
+
+func TestVolumesWithoutARecordOfTheirOwnAreFoundByTheirDirectories(t *testing.T) {
 	b := newRig(t, plugins.Default()...)
 	_, err := b.SetUpPod(t.Context(), pod("web", emptyDir("cache")))
 	require.NoError(t, err)
-	require.NoError(t, os.RemoveAll(filepath.Join(b.root, "pods/uid-web/records")))
+	require.NoError(t, os.RemoveAll(filepath.Join(b.root, "pods/uid-web/records/kubernetes.io~empty-dir")))
+	require.NoError(t, os.Remove(filepath.Join(b.root, "pods/uid-web/records/pod")))
 
 	left := b.inspect()[0]
 	require.Error(t, left.Err)
@@ -468,10 +485,12 @@ func TestAVolumeThatHangsDelaysOnlyItself(t *testing.T) {
 	cancel()
 	r := <-ended
 	require.ErrorIs(t, r.err, volume.ErrUncertain)
-	assert.Equal(t, volumemanager.Failed, r.status.Volumes[0].State)
+	assert.Equal(t, volumemanager.Pending, r.status.Volumes[0].State)
 	assert.Equal(t, volumemanager.Mounted, r.status.Volumes[1].State, "the pod's other volume is there")
 
-	err = b.TearDownPod(ctx, "uid-stuck")
+	inAMoment, cancelLater := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancelLater()
+	err = b.TearDownPod(inAMoment, "uid-stuck")
 	require.ErrorIs(t, err, volume.ErrUncertain, "the plugin is never in two calls for one volume")
 	close(release)
 	require.NoError(t, b.TearDownPod(t.Context(), "uid-stuck"))
@@ -562,4 +581,32 @@ func TestARootThatDoesNotExistHoldsNoPods(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, pods)
 	assert.NoDirExists(t, mgr.Host().Root)
+}
+
+func TestACallWhoseContextHasEndedBeginsNothing(t *testing.T) {
+	b := newRig(t, plugins.Default()...)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("interrupted"))
+	status, err := b.SetUpPod(ctx, pod("web", emptyDir("cache"), configMap("settings")))
+	require.ErrorContains(t, err, "interrupted")
+	assert.Equal(t, volumemanager.Pending, status.Volumes[0].State)
+	assert.ErrorContains(t, status.Volumes[0].Err, "not begun: interrupted")
+	require.ErrorContains(t, b.TearDownPod(ctx, "uid-web"), "interrupted")
+	b.requireEmpty()
+}
+
+func TestWhatIsNilOrClosedIsRefused(t *testing.T) {
+	_, err := volumemanager.New(t.Context(), nil, volumemanager.Options{})
+	require.ErrorIs(t, err, volume.ErrInvalid)
+	b := newRig(t, plugins.Default()...)
+	_, err = b.SetUpPod(t.Context(), nil)
+	require.ErrorIs(t, err, volume.ErrInvalid)
+	require.ErrorIs(t, b.plugins.Register(t.Context(), nil), volume.ErrInvalid)
+
+	require.NoError(t, b.Close())
+	require.NoError(t, b.Close(), "again")
+	_, err = b.SetUpPod(t.Context(), pod("web", emptyDir("cache")))
+	require.ErrorIs(t, err, volume.ErrInvalid)
+	require.ErrorIs(t, b.TearDownPod(t.Context(), "uid-web"), volume.ErrInvalid)
+	b.requireEmpty()
 }

@@ -3,7 +3,6 @@
 package volumemanager
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -56,28 +55,41 @@ func (m Mount) OCI() specs.Mount {
 	return specs.Mount{Type: "bind", Source: m.Source, Destination: m.Destination, Options: options}
 }
 
-// containerMounts returns the mounts of those of the container's volumes that are set up, parents before what is mounted
-// inside them, and an error for each mount that cannot be had. A volume that is not set up is no error here: it has its own.
-func containerMounts(c *v1.Container, volumes []VolumeStatus) ([]Mount, error) {
-	var mounts []Mount
-	var errs []error
+// containerStatus tells which mounts the container gets of the pod's volumes.
+func containerStatus(c *v1.Container, volumes []VolumeStatus) ContainerStatus {
+	status := ContainerStatus{Name: c.Name}
 	for _, m := range c.VolumeMounts {
+		missing := MissingMount{Volume: m.Name, Destination: destination(m.MountPath)}
 		i := slices.IndexFunc(volumes, func(v VolumeStatus) bool { return v.Name == m.Name })
 		if i < 0 || volumes[i].State != Mounted {
+			status.Missing = append(status.Missing, missing)
 			continue
 		}
 		mount, err := containerMount(c, &m, &volumes[i])
 		if err != nil {
-			errs = append(errs, fmt.Errorf("mount %q at %s: %w", m.Name, m.MountPath, err))
+			missing.Err = err
+			status.Missing = append(status.Missing, missing)
 			continue
 		}
-		mounts = append(mounts, mount)
+		status.Mounts = append(status.Mounts, mount)
 	}
 	for _, d := range c.VolumeDevices {
-		errs = append(errs, fmt.Errorf("device %q at %s: %w", d.Name, d.DevicePath, volume.Errorf(volume.ErrNotSupported, "volumeDevices are not served yet")))
+		status.Missing = append(status.Missing, MissingMount{Volume: d.Name, Destination: d.DevicePath,
+			Err: volume.Errorf(volume.ErrNotSupported, "volumeDevices are not served yet")})
 	}
-	slices.SortStableFunc(mounts, func(a, b Mount) int { return depth(a.Destination) - depth(b.Destination) })
-	return mounts, errors.Join(errs...)
+	slices.SortStableFunc(status.Mounts, func(a, b Mount) int { return depth(a.Destination) - depth(b.Destination) })
+	return status
+}
+
+// errs returns an error for each mount that is missing because of how the container asks for it.
+func (s *ContainerStatus) errs() []error {
+	var errs []error
+	for _, m := range s.Missing {
+		if m.Err != nil {
+			errs = append(errs, fmt.Errorf("container %q: volume %q at %s: %w", s.Name, m.Volume, m.Destination, m.Err))
+		}
+	}
+	return errs
 }
 
 func containerMount(c *v1.Container, m *v1.VolumeMount, v *VolumeStatus) (Mount, error) {

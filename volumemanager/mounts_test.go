@@ -3,6 +3,7 @@
 package volumemanager
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
@@ -22,7 +23,8 @@ func mountsOf(m v1.VolumeMount, change ...func(*v1.Container, *VolumeStatus)) ([
 	for _, f := range change {
 		f(&c, &status)
 	}
-	return containerMounts(&c, []VolumeStatus{status})
+	container := containerStatus(&c, []VolumeStatus{status})
+	return container.Mounts, errors.Join(container.errs()...)
 }
 
 func TestAMountReachesTheRuntimeAsTheContainerAskedForIt(t *testing.T) {
@@ -79,7 +81,7 @@ func TestAMountThatCannotBeHadIsRefusedByName(t *testing.T) {
 			mounts, err := mountsOf(test.mount)
 			require.ErrorIs(t, err, test.kind)
 			assert.ErrorContains(t, err, test.says)
-			assert.ErrorContains(t, err, `mount "data" at /data`)
+			assert.ErrorContains(t, err, `container "main": volume "data" at /data: `)
 			assert.Empty(t, mounts)
 		})
 	}
@@ -99,10 +101,8 @@ func TestParentsAreMountedBeforeWhatIsMountedInsideThem(t *testing.T) {
 	for _, m := range c.VolumeMounts {
 		volumes = append(volumes, VolumeStatus{Name: m.Name, State: Mounted})
 	}
-	mounts, err := containerMounts(&c, volumes)
-	require.NoError(t, err)
 	var order []string
-	for _, m := range mounts {
+	for _, m := range containerStatus(&c, volumes).Mounts {
 		order = append(order, m.Volume)
 	}
 	assert.Equal(t, []string{"root", "outer", "other", "inner"}, order)
@@ -118,7 +118,9 @@ func TestAVolumeThatIsNotSetUpIsNotHandedOut(t *testing.T) {
 
 func TestARawDeviceIsRefusedByName(t *testing.T) {
 	c := v1.Container{Name: "main", VolumeDevices: []v1.VolumeDevice{{Name: "disk", DevicePath: "/dev/xvda"}}}
-	_, err := containerMounts(&c, nil)
-	require.ErrorIs(t, err, volume.ErrNotSupported)
-	assert.ErrorContains(t, err, `device "disk" at /dev/xvda`)
+	missing := containerStatus(&c, nil).Missing
+	require.Len(t, missing, 1)
+	assert.Equal(t, "disk", missing[0].Volume)
+	assert.Equal(t, "/dev/xvda", missing[0].Destination)
+	require.ErrorIs(t, missing[0].Err, volume.ErrNotSupported)
 }

@@ -68,7 +68,7 @@ func checkContainer(c *v1.Container, volumes map[string]bool) []error {
 		case strings.ContainsAny(m.MountPath, ":\x00"):
 			refuse("the mountPath %q of volume %q holds a colon or a NUL", m.MountPath, m.Name)
 		case paths[destination(m.MountPath)]:
-			refuse("two volumes have the mountPath %q", m.MountPath)
+			refuse("the mountPath %q is there twice", m.MountPath)
 		}
 		paths[destination(m.MountPath)] = true
 	}

@@ -52,7 +52,7 @@ func TestAPodIsRefusedByTheNameOfWhatIsWrong(t *testing.T) {
 		"a device that is not there":            {func(p *v1.Pod) { p.Spec.Containers[0].VolumeDevices = []v1.VolumeDevice{{Name: "disk"}} }, `volume "disk" as a device`},
 		"an empty mount path":                   {func(p *v1.Pod) { p.Spec.Containers[0].VolumeMounts[0].MountPath = "" }, "mountPath of volume \"cache\" is empty"},
 		"a mount path with a colon":             {func(p *v1.Pod) { p.Spec.Containers[0].VolumeMounts[0].MountPath = "/a:/b" }, "colon"},
-		"one mount path written in two ways":    {func(p *v1.Pod) { p.Spec.Containers[0].VolumeMounts[1].MountPath = "cache/" }, "two volumes have the mountPath"},
+		"one mount path written in two ways":    {func(p *v1.Pod) { p.Spec.Containers[0].VolumeMounts[1].MountPath = "cache/" }, "is there twice"},
 		"an unknown fsGroupChangePolicy": {func(p *v1.Pod) {
 			p.Spec.SecurityContext = &v1.PodSecurityContext{FSGroupChangePolicy: ptr.To(v1.PodFSGroupChangePolicy("Sometimes"))}
 		}, `"Sometimes"`},

@@ -53,6 +53,9 @@ type volumeRecord struct {
 	Source           *v1.VolumeSource     `json:"source,omitempty"`
 	PersistentVolume *v1.PersistentVolume `json:"persistentVolume,omitempty"`
 	ReadOnly         bool                 `json:"readOnly,omitempty"`
+
+	// Failure says why the volume could not be set up the last time; empty if that is not so.
+	Failure string `json:"failure,omitempty"`
 }
 
 func newVolumeRecord(pod *v1.Pod, podVolume string, spec *volume.Spec) *volumeRecord {
@@ -112,6 +115,12 @@ type podRecords struct {
 
 func recordsOf(host volume.Host, uid types.UID) podRecords {
 	return podRecords{filepath.Join(host.PodDir(uid), recordsDir)}
+}
+
+// exist reports whether anything is, or was to be, recorded of the pod.
+func (r podRecords) exist() bool {
+	_, err := os.Lstat(r.dir)
+	return err == nil
 }
 
 func (r podRecords) podPath() string {

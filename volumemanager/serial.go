@@ -4,6 +4,7 @@ package volumemanager
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -27,9 +28,12 @@ type turn struct {
 	users int           // those who run or wait
 }
 
-// acquire waits for the operations of the key that were there before. An error, which matches volume.ErrUncertain, says that
-// ctx ended first; otherwise release must be called once.
+// acquire waits for the operations of the key that were there before. An error says that ctx ended first; it matches
+// volume.ErrUncertain if there was such an operation. Without an error release must be called once.
 func (s *serial) acquire(ctx context.Context, key string) (release func(), err error) {
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("not begun: %w", context.Cause(ctx))
+	}
 	t := s.join(key)
 	select {
 	case <-t.token:

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -53,12 +54,18 @@ func TestAnOperationThatIgnoresItsContextHoldsUpOnlyItsOwnKey(t *testing.T) {
 
 	require.NoError(t, s.do(t.Context(), "other", func() error { return nil }))
 
-	err := s.do(ctx, "hung", func() error {
+	never := func() error {
 		t.Error("ran although the earlier operation had not ended")
 		return nil
-	})
+	}
+	inAMoment, cancelLater := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancelLater()
+	err := s.do(inAMoment, "hung", never)
 	require.ErrorIs(t, err, volume.ErrUncertain)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	err = s.do(ctx, "hung", never)
 	require.ErrorIs(t, err, context.Canceled)
+	require.NotErrorIs(t, err, volume.ErrUncertain, "it did not even wait")
 
 	close(hang)
 	require.NoError(t, s.do(t.Context(), "hung", func() error { return nil }), "the key is free again")

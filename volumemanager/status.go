@@ -72,10 +72,19 @@ type ContainerStatus struct {
 	// Name is the container's.
 	Name string
 
-	// Mounts are those that can be had, parents before what is mounted inside them. The mounts of volumes that are not set
-	// up are missing.
+	// Mounts are those that can be had, parents before what is mounted inside them.
 	Mounts []Mount
 
-	// Err names the mounts that cannot be had although the volume is set up. Nil if there are none.
+	// Missing are those that cannot be had, in the order in which the container lists them.
+	Missing []MissingMount
+}
+
+// MissingMount is a volume mount or a device of a container that cannot be had.
+type MissingMount struct {
+	// Volume is the volume's name in the pod, Destination the path in the container.
+	Volume, Destination string
+
+	// Err says why, if the reason lies in how the container asks for it. It is nil if the volume itself is not there, whose
+	// status says why.
 	Err error
 }

@@ -829,7 +829,7 @@ func brokenOtherwise() []brokenCase {
 					return m.Mounter.SetUp(ctx, volume.SetUpOptions{})
 				}
 			})),
-			fails: "volume/FSGroupOwnsManagedVolumesOnly", says: "the group of",
+			fails: "volume/FSGroupOwnsManagedVolumesOnly", says: "the group of /",
 		},
 		{
 			name: "FSGroup is applied to what is not managed",
