@@ -22,7 +22,8 @@ type ProvisionableVolumePlugin interface {
 type Provisioner interface {
 	// Provision creates the storage and returns the PersistentVolume that describes it, not yet written to any API. Called
 	// again with the same PVName it returns the same storage. [ErrUncertain] means that storage may have been created:
-	// the caller repeats the call before it gives the claim up. [ErrInvalid] means that repeating is useless.
+	// the caller repeats the call before it gives the claim up. [ErrInvalid] and [ErrNotSupported] mean that repeating is
+	// useless until the claim or the class is changed, [ErrInUse] that something else has to go first.
 	Provision(context.Context, ProvisionOptions) (*v1.PersistentVolume, error)
 }
 

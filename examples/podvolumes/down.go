@@ -43,7 +43,8 @@ func down(ctx context.Context, args []string, s streams) error {
 	defer plugins.Close()
 	root := plugins.Host().Root
 	if _, err := os.Stat(root); errors.Is(err, fs.ErrNotExist) {
-		return nil // nothing was ever set up there
+		_, _ = fmt.Fprintf(s.out, "nothing is set up in %s\n", root)
+		return nil
 	}
 	manager, err := volumemanager.New(ctx, plugins, volumemanager.Options{WaitForRoot: true})
 	if err != nil {
@@ -61,11 +62,14 @@ func down(ctx context.Context, args []string, s streams) error {
 		progress.step()
 	})
 	progress.end()
+	gone := 0
 	for i, uid := range uids {
 		if errs[i] == nil {
+			gone++
 			errs[i] = checkGone(plugins.Host().PodDir(uid))
 		}
 	}
+	_, _ = fmt.Fprintf(s.out, "the volumes of %d pods are gone\n", gone)
 	if o.all {
 		errs = append(errs, checkEmpty(root, errs))
 	}

@@ -30,6 +30,7 @@ usage:
   podvolumes down (-f FILE... | -pod NAMESPACE/NAME... | -all) [-root DIR] [-timeout DURATION]
       take the volumes away
 
+A command gives up after DURATION, 2m unless you say otherwise; run it again and it goes on.
 FILE is YAML or JSON, a directory of such files, or "-" for standard input; -f and -pod can be repeated.
 DIR is where everything is kept; by default /var/lib/podvolumes, and for an ordinary user
 podvolumes in $XDG_STATE_HOME (~/.local/state).

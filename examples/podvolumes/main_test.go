@@ -4,7 +4,9 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,7 +22,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(volumetest.Main(m)) }
 
 // podvolumes runs the program with the words of the command line and returns what it wrote.
-func podvolumes(t *testing.T, stdin string, args ...string) (status int, out, errors string) {
+func podvolumes(t *testing.T, stdin string, args ...string) (status int, out, complaints string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	status = run(t.Context(), args, streams{in: strings.NewReader(stdin), out: &stdout, err: &stderr})
@@ -30,9 +32,9 @@ func podvolumes(t *testing.T, stdin string, args ...string) (status int, out, er
 // requireWell runs the program, which has to find all well.
 func requireWell(t *testing.T, stdin string, args ...string) string {
 	t.Helper()
-	status, out, errors := podvolumes(t, stdin, args...)
-	require.Equal(t, allWell, status, errors)
-	require.Empty(t, errors)
+	status, out, complaints := podvolumes(t, stdin, args...)
+	require.Equal(t, allWell, status, complaints)
+	require.Empty(t, complaints)
 	return out
 }
 
@@ -129,9 +131,9 @@ func TestWhatCannotBeServedIsNamedAndTheRestStaysUp(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mixed.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("kind: Namespace\napiVersion: v1\nmetadata: {name: x}\n---"+configMapBesideEmptyDir), 0o600))
 
-	status, out, errors := podvolumes(t, "", "up", "-f", file, "-o", "json", "-root", root)
+	status, out, complaints := podvolumes(t, "", "up", "-f", file, "-o", "json", "-root", root)
 	assert.Equal(t, notServed, status)
-	assert.Equal(t, file+`: document 2 (line 5): Pod default/mixed: set up volume "settings" of pod default/mixed: volume "settings": no plugin serves its source configMap`+"\n", errors)
+	assert.Equal(t, file+`: document 2 (line 5): Pod default/mixed: set up volume "settings" of pod default/mixed: source configMap is not served yet: no plugin for it is registered`+"\n", complaints)
 	var report reportJSON
 	require.NoError(t, json.Unmarshal([]byte(out), &report))
 	assert.Equal(t, "failed", report.Pods[0].Volumes[0].State)
@@ -139,9 +141,9 @@ func TestWhatCannotBeServedIsNamedAndTheRestStaysUp(t *testing.T) {
 	assert.Equal(t, "mounted", report.Pods[0].Volumes[1].State)
 	assert.DirExists(t, report.Pods[0].Volumes[1].Path)
 
-	status, _, errors = podvolumes(t, "", "status", "-root", root)
+	status, _, complaints = podvolumes(t, "", "status", "-root", root)
 	assert.Equal(t, notServed, status)
-	assert.Contains(t, errors, "no plugin serves its source configMap")
+	assert.Contains(t, complaints, "source configMap is not served yet")
 	requireWell(t, "", "down", "-f", file, "-root", root)
 	requireNoFile(t, root)
 }
@@ -149,9 +151,9 @@ func TestWhatCannotBeServedIsNamedAndTheRestStaysUp(t *testing.T) {
 func TestAPodThatIsRefusedIsNamedWithAllItsFaults(t *testing.T) {
 	root := t.TempDir()
 	manifest := strings.ReplaceAll(twoVolumes, "name: etc", "name: cache")
-	status, out, errors := podvolumes(t, manifest, "up", "-f", "-", "-o", "json", "-root", root)
+	status, out, complaints := podvolumes(t, manifest, "up", "-f", "-", "-o", "json", "-root", root)
 	assert.Equal(t, notServed, status)
-	assert.Equal(t, `standard input: document 1 (line 2): Pod default/web: pod default/web: two volumes have the name "cache"`+"\n", errors)
+	assert.Equal(t, `standard input: document 1 (line 2): Pod default/web: pod default/web: two volumes have the name "cache"`+"\n", complaints)
 	var report reportJSON
 	require.NoError(t, json.Unmarshal([]byte(out), &report))
 	require.Len(t, report.Pods[0].Volumes, 2)
@@ -169,10 +171,10 @@ func TestUnreadableInputEndsWithStatusTwoBeforeAnythingIsTouched(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := filepath.Join(t.TempDir(), "root")
-			status, out, errors := podvolumes(t, test.manifest, "up", "-f", "-", "-root", root)
+			status, out, complaints := podvolumes(t, test.manifest, "up", "-f", "-", "-root", root)
 			assert.Equal(t, wrongUse, status)
 			assert.Empty(t, out)
-			assert.Contains(t, errors, test.says)
+			assert.Contains(t, complaints, test.says)
 			assert.NoDirExists(t, root)
 		})
 	}
@@ -201,10 +203,10 @@ func TestWrongUseEndsWithStatusTwoAndSaysWhy(t *testing.T) {
 			if len(args) > 1 {
 				args = append(args, "-root", t.TempDir())
 			}
-			status, out, errors := podvolumes(t, "", args...)
+			status, out, complaints := podvolumes(t, "", args...)
 			assert.Equal(t, wrongUse, status)
 			assert.Empty(t, out)
-			assert.Contains(t, errors, test.says)
+			assert.Contains(t, complaints, test.says)
 		})
 	}
 }
@@ -223,9 +225,9 @@ func TestDownTakesAwayThePodsThatItIsToldTo(t *testing.T) {
 	assert.NotContains(t, left, "shop/web-0")
 	assert.Contains(t, left, "shop/web-1")
 
-	status, _, errors := podvolumes(t, "", "down", "-pod", "shop/web-0", "-root", root)
+	status, _, complaints := podvolumes(t, "", "down", "-pod", "shop/web-0", "-root", root)
 	assert.Equal(t, allWell, status, "again")
-	assert.Contains(t, errors, "nothing is set up for pod shop/web-0")
+	assert.Contains(t, complaints, "nothing is set up for pod shop/web-0")
 
 	requireWell(t, "", "down", "-f", "web.yaml", "-root", root)
 	requireNoFile(t, root)
@@ -242,9 +244,9 @@ func TestDownSaysWhatItLeaves(t *testing.T) {
 	requireWell(t, twoVolumes, "up", "-f", "-", "-root", root)
 	theirs := filepath.Join(root, "pods/web-uid/notes")
 	require.NoError(t, os.WriteFile(theirs, nil, 0o600))
-	status, _, errors := podvolumes(t, "", "down", "-all", "-root", root)
+	status, _, complaints := podvolumes(t, "", "down", "-all", "-root", root)
 	assert.Equal(t, notServed, status)
-	assert.Contains(t, errors, "notes")
+	assert.Contains(t, complaints, "notes")
 	assert.FileExists(t, theirs)
 }
 
@@ -280,4 +282,42 @@ func TestSizesAreWrittenAsKubernetesWritesThem(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 1023: "1023", 1024: "1Ki", 1536: "1.5Ki", 64 << 20: "64Mi", 3 << 40: "3Ti", 1<<63 - 1: "8Ei"} {
 		assert.Equal(t, want, byteText(n))
 	}
+}
+
+func TestTheTreeShowsTheMountsThatAreMissing(t *testing.T) {
+	manifest := strings.Replace(configMapBesideEmptyDir, "{name: cache, mountPath: /cache}", "{name: cache, mountPath: /cache, subPath: a}", 1)
+	root := t.TempDir()
+	_, out, _ := podvolumes(t, manifest, "up", "-f", "-", "-root", root)
+	assert.Contains(t, out, "/settings  settings, missing: the volume is not there")
+	assert.Contains(t, out, `/cache     cache, missing: subPath "a" is not served yet`)
+	requireWell(t, "", "down", "-all", "-root", root)
+}
+
+func TestWhereNothingIsSetUpTheProgramSaysSo(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "root")
+	assert.Contains(t, requireWell(t, "", "status", "-root", root), "nothing is set up in "+root)
+	assert.Contains(t, requireWell(t, "", "down", "-all", "-root", root), "nothing is set up in "+root)
+	status, _, complaints := podvolumes(t, "# nothing", "up", "-f", "-", "-root", root)
+	assert.Equal(t, allWell, status)
+	assert.Contains(t, complaints, "no pods")
+}
+
+func TestDownAllLeavesThePodsOfAKubeletAlone(t *testing.T) {
+	root := t.TempDir()
+	file := filepath.Join(root, "pods/1111/volumes/kubernetes.io~empty-dir/data/file")
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o750))
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	status, _, complaints := podvolumes(t, "", "down", "-all", "-root", root)
+	assert.Equal(t, notServed, status)
+	assert.Contains(t, complaints, "did not make: pods")
+	assert.FileExists(t, file)
+}
+
+func TestAnInterruptedUpSaysSo(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("interrupt signal received"))
+	var stdout, stderr bytes.Buffer
+	status := run(ctx, []string{"up", "-f", "web.yaml", "-root", t.TempDir()}, streams{out: &stdout, err: &stderr})
+	assert.Equal(t, notServed, status)
+	assert.Equal(t, "podvolumes up: interrupt signal received\n", stderr.String())
 }

@@ -55,9 +55,21 @@ func (p *reportedPod) errors() []string {
 		}
 	}
 	for i := range p.Containers {
-		add(fmt.Sprintf("pod %s/%s: container %q: ", p.Namespace, p.Name, p.Containers[i].Name), p.Containers[i].Err)
+		for _, m := range p.Containers[i].Missing {
+			if m.Err != nil {
+				all = append(all, fmt.Sprintf("%spod %s/%s: container %q: volume %q at %s: %v", p.place(), p.Namespace, p.Name, p.Containers[i].Name, m.Volume, m.Destination, m.Err))
+			}
+		}
 	}
 	return all
+}
+
+// reason is what is wrong with a volume, without the names of volume and pod, which whoever shows it shows anyway.
+func reason(err error) string {
+	if e, ok := err.(*volume.Error); ok {
+		err = e.Err
+	}
+	return errorText(err)
 }
 
 // warnings lists what the plugins had to say although they went on.
@@ -122,9 +134,14 @@ type (
 		Inodes         int64 `json:"inodes"`
 	}
 	containerJSON struct {
-		Name   string      `json:"name"`
-		Mounts []mountJSON `json:"mounts"`
-		Error  string      `json:"error,omitempty"`
+		Name    string        `json:"name"`
+		Mounts  []mountJSON   `json:"mounts"`
+		Missing []missingJSON `json:"missing,omitempty"`
+	}
+	missingJSON struct {
+		Volume      string `json:"volume"`
+		Destination string `json:"destination"`
+		Error       string `json:"error"`
 	}
 	mountJSON struct {
 		Source      string   `json:"source"`
@@ -150,10 +167,13 @@ func newPodJSON(p *reportedPod) podJSON {
 	pod := podJSON{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), Error: errorText(p.Err), Volumes: []volumeJSON{}, Containers: []containerJSON{}}
 	for _, v := range p.volumes() {
 		pod.Volumes = append(pod.Volumes, volumeJSON{Name: v.Name, Plugin: v.Plugin, Path: v.Path, ReadOnly: v.ReadOnly,
-			State: string(v.State), Error: errorText(v.Err), Warnings: v.Warnings, Usage: newUsageJSON(v.Metrics)})
+			State: string(v.State), Error: reason(v.Err), Warnings: v.Warnings, Usage: newUsageJSON(v.Metrics)})
 	}
 	for _, c := range p.Containers {
-		container := containerJSON{Name: c.Name, Mounts: []mountJSON{}, Error: errorText(c.Err)}
+		container := containerJSON{Name: c.Name, Mounts: []mountJSON{}}
+		for _, m := range c.Missing {
+			container.Missing = append(container.Missing, missingJSON{Volume: m.Volume, Destination: m.Destination, Error: errorText(m.Err)})
+		}
 		for _, m := range c.Mounts {
 			container.Mounts = append(container.Mounts, mountJSON{Source: m.Source, Destination: m.Destination, ReadOnly: m.ReadOnly,
 				Propagation: string(m.Propagation), Options: m.OCI().Options})

@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -36,6 +37,9 @@ func status(ctx context.Context, args []string, s streams) error {
 	}
 	if err := show(pods, o.output, s); err != nil {
 		return err
+	}
+	if len(pods) == 0 && o.output == "" {
+		_, _ = fmt.Fprintf(s.out, "nothing is set up in %s\n", plugins.Host().Root)
 	}
 	return complainAbout(pods, s)
 }

@@ -36,6 +36,9 @@ func showTree(pods []reportedPod, out io.Writer) error {
 			for _, m := range c.Mounts {
 				e.below = append(e.below, entry{columns: []string{readable(m.Destination), mountText(&m)}})
 			}
+			for _, m := range c.Missing {
+				e.below = append(e.below, entry{columns: []string{readable(m.Destination), missingText(&m)}})
+			}
 			entries = append(entries, e)
 		}
 		writeEntries(w, "", entries)
@@ -65,14 +68,6 @@ func volumeColumns(v *volumemanager.VolumeStatus) []string {
 	return columns
 }
 
-// reason is the error without what the tree says already.
-func reason(err error) string {
-	if e, ok := err.(*volume.Error); ok {
-		err = e.Err
-	}
-	return errorText(err)
-}
-
 func mountText(m *volumemanager.Mount) string {
 	text := m.Volume + ", read-write"
 	switch {
@@ -88,6 +83,13 @@ func mountText(m *volumemanager.Mount) string {
 		text += ", " + option
 	}
 	return text
+}
+
+func missingText(m *volumemanager.MissingMount) string {
+	if m.Err == nil {
+		return m.Volume + ", missing: the volume is not there"
+	}
+	return m.Volume + ", missing: " + errorText(m.Err)
 }
 
 func usageText(m *volume.Metrics) string {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/volumekit/volumekit/examples/podvolumes/internal/manifest"
@@ -54,7 +55,27 @@ func up(ctx context.Context, args []string, s streams) error {
 	if o.output == "" {
 		showIgnored(loaded.Ignored, s)
 	}
+	if len(pods) == 0 {
+		s.complain("note: there are no pods in what was given")
+	}
+	if ctx.Err() != nil {
+		return interrupted(ctx, pods)
+	}
 	return complainAbout(pods, s)
+}
+
+// interrupted sums up what was not come to, rather than naming each of what may be thousands.
+func interrupted(ctx context.Context, pods []reportedPod) error {
+	var there, all int
+	for i := range pods {
+		for _, v := range pods[i].volumes() {
+			all++
+			if v.State == volumemanager.Mounted {
+				there++
+			}
+		}
+	}
+	return fmt.Errorf("%w: %d of %d volumes are there; run the same command again to go on", context.Cause(ctx), there, all)
 }
 
 // load reads the manifests. If anything is wrong with them nothing else is done.
@@ -63,6 +84,9 @@ func load(ctx context.Context, files []string, s streams) (*manifest.Result, err
 		return nil, misuse("no manifest: name one with -f FILE, or -f - for standard input")
 	}
 	loaded, errs := manifest.Load(ctx, files, manifest.Options{Stdin: s.in})
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	for _, err := range errs {
 		s.complain("%v", err)
 	}
