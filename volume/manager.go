@@ -38,7 +38,7 @@ func WithProber(prober DynamicPluginProber) Option {
 
 // WithProbeErrors has report called with what goes wrong with dynamic plugins: once per plugin when it begins to fail, again
 // when the reason changes, and with a nil error when it works again or is gone. plugin is empty for an error of the prober
-// itself. report may be called concurrently. Without this option the errors are logged.
+// itself. report may be called concurrently, but not for one plugin. Without this option the errors are logged.
 func WithProbeErrors(report func(plugin string, err error)) Option {
 	return func(m *VolumePluginMgr) { m.onError = report }
 }
@@ -77,25 +77,17 @@ func (m *VolumePluginMgr) Host() Host { return m.host }
 
 // Register initialises the plugin and adds it. The error matches [ErrInvalid] if the name is not usable or taken.
 func (m *VolumePluginMgr) Register(ctx context.Context, plugin VolumePlugin) error {
-	if plugin == nil {
-		return Errorf(ErrInvalid, "a plugin is nil")
-	}
-	if err := checkPlugin(plugin); err != nil {
+	registered, err := newRegistration(plugin)
+	if err != nil {
 		return err
 	}
-	if _, taken := m.plugins.Load().byName[plugin.Name()]; taken {
-		return nameTaken(plugin.Name())
+	if err := checkFree(m.plugins.Load().byName, registered.name, nil); err != nil {
+		return err
 	}
 	if err := plugin.Init(ctx, m.host); err != nil {
-		return fmt.Errorf("initialise plugin %s: %w", plugin.Name(), err)
+		return fmt.Errorf("initialise plugin %s: %w", registered.name, err)
 	}
-	return m.replace(func(byName map[string]*registration) error {
-		if _, taken := byName[plugin.Name()]; taken {
-			return nameTaken(plugin.Name())
-		}
-		byName[plugin.Name()] = &registration{plugin}
-		return nil
-	})
+	return m.put(registered, nil)
 }
 
 // Unregister removes the plugin of that name. What it has set up stays as it is. The error matches [ErrNotFound] if there
@@ -171,18 +163,21 @@ func withCapability[T VolumePlugin](plugin VolumePlugin) (T, error) {
 	return capable, nil
 }
 
-// checkPlugin reports what is wrong with what the plugin says of itself.
-func checkPlugin(plugin VolumePlugin) error {
-	if err := checkPluginName(plugin.Name()); err != nil {
-		return err
-	}
-	if len(plugin.Sources()) == 0 {
-		return Errorf(ErrInvalid, "plugin %s lists no source that it serves", plugin.Name())
-	}
-	for _, source := range plugin.Sources() {
-		if source.Type <= SourceSeveral || source.Type >= sourceTypes {
-			return Errorf(ErrInvalid, "plugin %s lists a source that does not exist: %s", plugin.Name(), source)
+// put adds a plugin, or puts it in the place of an earlier one, which is nil if there is none.
+func (m *VolumePluginMgr) put(registered, earlier *registration) error {
+	return m.replace(func(byName map[string]*registration) error {
+		if err := checkFree(byName, registered.name, earlier); err != nil {
+			return err
 		}
+		byName[registered.name] = registered
+		return nil
+	})
+}
+
+// checkFree returns an error if the name belongs to another plugin than the earlier one.
+func checkFree(byName map[string]*registration, name string, earlier *registration) error {
+	if current, taken := byName[name]; taken && current != earlier {
+		return Errorf(ErrInvalid, "a plugin %s is registered already", name)
 	}
 	return nil
 }
@@ -200,10 +195,6 @@ func (m *VolumePluginMgr) replace(change func(byName map[string]*registration) e
 	}
 	m.plugins.Store(newRegistry(byName))
 	return nil
-}
-
-func nameTaken(name string) error {
-	return Errorf(ErrInvalid, "a plugin %s is registered already", name)
 }
 
 func noSuchPlugin(name string) error {

@@ -52,14 +52,14 @@ func CheckName(name string) error {
 	return nil
 }
 
-// checkPluginName accepts what can be turned into the name of a directory and back.
+// checkPluginName accepts what can be turned into the name of a directory and back, and is two elements of a path.
 func checkPluginName(name string) error {
 	escaped := utilstrings.EscapeQualifiedName(name)
 	if err := CheckPathElement("plugin name", escaped); err != nil {
 		return err
 	}
-	domain, rest, found := strings.Cut(name, "/")
-	if !found || domain == "" || rest == "" || strings.Contains(rest, "/") || strings.Contains(name, "~") || strings.HasPrefix(name, ".") {
+	domain, rest, _ := strings.Cut(name, "/")
+	if CheckPathElement("", domain) != nil || CheckPathElement("", rest) != nil || strings.Contains(name, "~") || strings.HasPrefix(name, ".") {
 		return Errorf(ErrInvalid, "plugin name %q is not a domain and a name parted by one slash", name)
 	}
 	return nil

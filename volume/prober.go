@@ -73,26 +73,15 @@ type probes struct {
 
 	first   sync.WaitGroup // what WaitForProbers waits for
 	settled chan struct{}
-
-	mu      sync.Mutex
-	byName  map[string]*probedPlugin
-	failing map[string]string // the last error reported, by plugin
-}
-
-// probedPlugin is what a prober has said of one name.
-type probedPlugin struct {
-	cancel context.CancelFunc // ends the attempts to initialise it
-	inUse  *registration      // nil until one was initialised
 }
 
 func (p *probes) start(ctx context.Context, m *VolumePluginMgr) {
 	ctx, p.cancel = context.WithCancel(ctx)
 	p.settled = make(chan struct{})
-	p.byName = make(map[string]*probedPlugin)
-	p.failing = make(map[string]string)
 	for _, prober := range p.probers {
 		p.first.Add(1)
-		p.running.Go(func() { p.run(ctx, m, prober) })
+		probing := &probing{probes: p, m: m, prober: prober, byName: make(map[string]*probedPlugin)}
+		p.running.Go(func() { probing.run(ctx) })
 	}
 	p.running.Go(func() {
 		p.first.Wait()
@@ -105,30 +94,51 @@ func (p *probes) stop() {
 	p.running.Wait()
 }
 
-func (p *probes) run(ctx context.Context, m *VolumePluginMgr, prober DynamicPluginProber) {
+// probing is one prober, and what it has said. What another one says is about other plugins, even if they have the same
+// name: of those, one is in use, and the others are tried again as long as they are there.
+type probing struct {
+	*probes
+	m      *VolumePluginMgr
+	prober DynamicPluginProber
+
+	failing failing
+	byName  map[string]*probedPlugin
+}
+
+// probedPlugin is what a prober has said of one name.
+type probedPlugin struct {
+	name    string
+	cancel  context.CancelFunc // ends the attempts to initialise it
+	failing failing
+
+	mu    sync.Mutex
+	inUse *registration // nil until one was initialised
+}
+
+func (p *probing) run(ctx context.Context) {
 	answered := sync.OnceFunc(p.first.Done)
 	defer answered()
 	pause := firstProbeRetry
 	for first := true; ctx.Err() == nil; first = false {
-		events, err := prober.Probe(ctx)
+		events, err := p.prober.Probe(ctx)
 		for _, event := range events {
 			tried := func() {}
 			if first {
 				p.first.Add(1)
 				tried = sync.OnceFunc(p.first.Done)
 			}
-			p.handle(ctx, m, event, tried)
+			p.handle(ctx, event, tried)
 		}
 		if ctx.Err() != nil {
 			return
 		}
-		p.report(m, "", err)
+		p.failing.report(ctx, p.m, "", err)
 		answered()
 		if err == nil {
 			pause = firstProbeRetry
 			continue
 		}
-		if !sleep(ctx, m, pause) {
+		if !sleep(ctx, p.m, pause) {
 			return
 		}
 		pause = min(2*pause, lastProbeRetry)
@@ -136,11 +146,10 @@ func (p *probes) run(ctx context.Context, m *VolumePluginMgr, prober DynamicPlug
 }
 
 // handle does what an event asks for and calls tried, now or later, when the plugin is in use or has failed once.
-func (p *probes) handle(ctx context.Context, m *VolumePluginMgr, event ProbeEvent, tried func()) {
-	p.mu.Lock()
+func (p *probing) handle(ctx context.Context, event ProbeEvent, tried func()) {
 	probed := p.byName[event.Name]
 	if probed == nil {
-		probed = &probedPlugin{}
+		probed = &probedPlugin{name: event.Name}
 		p.byName[event.Name] = probed
 	}
 	if probed.cancel != nil {
@@ -150,35 +159,30 @@ func (p *probes) handle(ctx context.Context, m *VolumePluginMgr, event ProbeEven
 	switch {
 	case event.Op == ProbeRemove:
 		delete(p.byName, event.Name)
-		p.mu.Unlock()
-		p.withdraw(m, event.Name, probed)
+		probed.withdraw(p.m)
+		probed.failing.report(ctx, p.m, event.Name, nil)
 		tried()
 	case event.Err != nil || event.Plugin == nil:
-		p.mu.Unlock()
 		err := event.Err
 		if err == nil {
 			err = errors.New("the prober found it but brought no plugin")
 		}
-		p.report(m, event.Name, err)
+		probed.failing.report(ctx, p.m, event.Name, err)
 		tried()
 	default:
 		ctx, probed.cancel = context.WithCancel(ctx)
-		p.mu.Unlock()
 		p.running.Go(func() {
 			defer tried()
-			p.initialise(ctx, m, event.Name, event.Plugin, probed, tried)
+			probed.initialise(ctx, p.m, event.Plugin, tried)
 		})
 	}
 }
 
 // initialise tries until the plugin is in use or ctx ends: another event for its name has come, or the manager is closed.
-func (p *probes) initialise(ctx context.Context, m *VolumePluginMgr, name string, plugin VolumePlugin, probed *probedPlugin, tried func()) {
+func (p *probedPlugin) initialise(ctx context.Context, m *VolumePluginMgr, plugin VolumePlugin, tried func()) {
 	for pause := firstProbeRetry; ; pause = min(2*pause, lastProbeRetry) {
-		err := p.use(ctx, m, name, plugin, probed)
-		if ctx.Err() != nil {
-			return
-		}
-		p.report(m, name, err)
+		err := p.use(ctx, m, plugin)
+		p.failing.report(ctx, m, p.name, err)
 		tried()
 		if err == nil || !sleep(ctx, m, pause) {
 			return
@@ -186,11 +190,18 @@ func (p *probes) initialise(ctx context.Context, m *VolumePluginMgr, name string
 	}
 }
 
-func (p *probes) use(ctx context.Context, m *VolumePluginMgr, name string, plugin VolumePlugin, probed *probedPlugin) error {
-	if plugin.Name() != name {
-		return Errorf(ErrInvalid, "the prober calls it %q, but its own name is %q", name, plugin.Name())
+func (p *probedPlugin) use(ctx context.Context, m *VolumePluginMgr, plugin VolumePlugin) error {
+	registered, err := newRegistration(plugin)
+	if err != nil {
+		return err
 	}
-	if err := checkPlugin(plugin); err != nil {
+	if registered.name != p.name {
+		return Errorf(ErrInvalid, "the prober calls it %q, but its own name is %q", p.name, registered.name)
+	}
+	p.mu.Lock()
+	inUse := p.inUse
+	p.mu.Unlock()
+	if err := checkFree(m.plugins.Load().byName, p.name, inUse); err != nil {
 		return err
 	}
 	if err := plugin.Init(ctx, m.host); err != nil {
@@ -201,48 +212,50 @@ func (p *probes) use(ctx context.Context, m *VolumePluginMgr, name string, plugi
 	if ctx.Err() != nil {
 		return ctx.Err() // a later event has overtaken this one
 	}
-	registered := &registration{plugin}
-	err := m.replace(func(byName map[string]*registration) error {
-		if current, taken := byName[name]; taken && current != probed.inUse {
-			return nameTaken(name)
-		}
-		byName[name] = registered
-		return nil
-	})
-	if err == nil {
-		probed.inUse = registered
+	if err := m.put(registered, p.inUse); err != nil {
+		return err
 	}
-	return err
+	p.inUse = registered
+	return nil
 }
 
-func (p *probes) withdraw(m *VolumePluginMgr, name string, probed *probedPlugin) {
+// withdraw takes the plugin out of use, unless somebody has unregistered or replaced it: then it is his.
+func (p *probedPlugin) withdraw(m *VolumePluginMgr) {
 	p.mu.Lock()
-	inUse := probed.inUse
-	p.mu.Unlock()
-	// The error is that somebody has replaced or unregistered the plugin, which is his from then on.
+	defer p.mu.Unlock()
+	if p.inUse == nil {
+		return
+	}
 	_ = m.replace(func(byName map[string]*registration) error {
-		if inUse == nil || byName[name] != inUse {
-			return noSuchPlugin(name)
+		if byName[p.name] != p.inUse {
+			return noSuchPlugin(p.name)
 		}
-		delete(byName, name)
+		delete(byName, p.name)
 		return nil
 	})
-	p.report(m, name, nil)
 }
 
-// report passes an error on if it differs from the one before.
-func (p *probes) report(m *VolumePluginMgr, name string, err error) {
-	p.mu.Lock()
-	last, failed := p.failing[name]
-	if err == nil {
-		delete(p.failing, name)
-	} else {
-		p.failing[name] = err.Error()
+// failing is what was reported last of a plugin, or of a prober.
+type failing struct {
+	// It is held while somebody is told, so that what is said of one plugin comes in the order in which it happens.
+	mu   sync.Mutex
+	last error
+}
+
+// report passes an error on if it differs from the one before, unless ctx has ended: a later event counts more.
+func (f *failing) report(ctx context.Context, m *VolumePluginMgr, plugin string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err == nil && f.last == nil:
+		return
+	case err != nil && f.last != nil && err.Error() == f.last.Error():
+		return
 	}
-	p.mu.Unlock()
-	if err == nil && failed || err != nil && last != err.Error() {
-		m.onError(name, err)
-	}
+	f.last = err
+	m.onError(plugin, err)
 }
 
 // sleep waits and reports whether ctx still goes on.

@@ -4,6 +4,7 @@ package volume
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -13,9 +14,12 @@ type registry struct {
 	bySource [sourceTypes]candidates
 }
 
-// registration is a plugin that was added; its address tells it from another one of the same name.
+// registration is a plugin that was added, with what it said of itself then. Its address tells it from another one of the
+// same name.
 type registration struct {
-	plugin VolumePlugin
+	plugin  VolumePlugin
+	name    string
+	sources []Source
 }
 
 // candidates are the plugins that list one type of source.
@@ -26,30 +30,61 @@ type candidates struct {
 
 func newRegistry(byName map[string]*registration) *registry {
 	r := &registry{byName: byName}
-	for _, plugin := range r.plugins() {
-		for _, source := range plugin.Sources() {
+	for _, registered := range r.sorted() {
+		for _, source := range registered.sources {
 			c := &r.bySource[source.Type]
 			if source.Driver == "" {
-				c.anyDriver = append(c.anyDriver, plugin)
+				c.anyDriver = append(c.anyDriver, registered.plugin)
 				continue
 			}
 			if c.byDriver == nil {
 				c.byDriver = make(map[string][]VolumePlugin)
 			}
-			c.byDriver[source.Driver] = append(c.byDriver[source.Driver], plugin)
+			c.byDriver[source.Driver] = append(c.byDriver[source.Driver], registered.plugin)
 		}
 	}
 	return r
 }
 
+// newRegistration asks the plugin, once, what it says of itself, and reports what is wrong with that.
+func newRegistration(plugin VolumePlugin) (*registration, error) {
+	if plugin == nil {
+		return nil, Errorf(ErrInvalid, "a plugin is nil")
+	}
+	r := &registration{plugin: plugin, name: plugin.Name()}
+	if err := checkPluginName(r.name); err != nil {
+		return nil, err
+	}
+	sources := slices.Clone(plugin.Sources())
+	if len(sources) == 0 {
+		return nil, Errorf(ErrInvalid, "plugin %s lists no source that it serves", r.name)
+	}
+	for _, source := range sources {
+		switch {
+		case source.Type <= SourceSeveral || source.Type >= sourceTypes:
+			return nil, Errorf(ErrInvalid, "plugin %s lists a source that does not exist: %s", r.name, source)
+		case source.Driver != "" && source.Type != SourceCSI && source.Type != SourceFlexVolume:
+			return nil, Errorf(ErrInvalid, "plugin %s lists the source %s, but only csi and flexVolume have drivers", r.name, source)
+		case source.Driver != "" && slices.Contains(sources, Source{Type: source.Type}):
+			// Every driver is this one too.
+		case !slices.Contains(r.sources, source):
+			r.sources = append(r.sources, source)
+		}
+	}
+	return r, nil
+}
+
 // plugins lists them in the order of their names.
 func (r *registry) plugins() []VolumePlugin {
 	plugins := make([]VolumePlugin, 0, len(r.byName))
-	for _, registered := range r.byName {
+	for _, registered := range r.sorted() {
 		plugins = append(plugins, registered.plugin)
 	}
-	slices.SortFunc(plugins, func(a, b VolumePlugin) int { return cmp.Compare(a.Name(), b.Name()) })
 	return plugins
+}
+
+func (r *registry) sorted() []*registration {
+	return slices.SortedFunc(maps.Values(r.byName), func(a, b *registration) int { return cmp.Compare(a.name, b.name) })
 }
 
 // find returns the one plugin that serves spec.
