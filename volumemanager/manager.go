@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -397,6 +398,6 @@ func (m *Manager) FindPod(namespace, name string) ([]types.UID, error) {
 // removeEmpty removes those of the directories that are empty. It is not an error if they are not, or not there.
 func removeEmpty(dirs ...string) {
 	for _, dir := range dirs {
-		_ = os.Remove(dir)
+		_ = syscall.Rmdir(dir) // os.Remove would try unlink first
 	}
 }

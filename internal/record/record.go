@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // ErrDamaged is about a record whose content cannot be understood: it is empty, cut short, or of another version.
@@ -123,12 +124,12 @@ func Remove(path string) error {
 // RemoveDir removes the directory of records if no record is left in it, together with what a crash left of writing one.
 // It succeeds, and changes nothing, if there are records.
 func RemoveDir(dir string) error {
-	err := os.Remove(dir)
+	err := syscall.Rmdir(dir) // os.Remove would try unlink first
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if !isNotEmpty(err) {
-		return fmt.Errorf("remove directory of records: %w", err)
+		return fmt.Errorf("remove directory of records %s: %w", dir, err)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -144,8 +145,8 @@ func RemoveDir(dir string) error {
 			return err
 		}
 	}
-	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) && !isNotEmpty(err) {
-		return fmt.Errorf("remove directory of records: %w", err)
+	if err := syscall.Rmdir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) && !isNotEmpty(err) {
+		return fmt.Errorf("remove directory of records %s: %w", dir, err)
 	}
 	return nil
 }
