@@ -66,15 +66,6 @@ func newVolumeRecord(pod *v1.Pod, podVolume string, spec *volume.Spec) *volumeRe
 	return r
 }
 
-// spec returns the spec that was recorded.
-func (r *volumeRecord) spec() *volume.Spec {
-	spec := &volume.Spec{PersistentVolume: r.PersistentVolume, ReadOnly: r.ReadOnly}
-	if r.Source != nil {
-		spec.Volume = &v1.Volume{Name: r.Volume, VolumeSource: *r.Source}
-	}
-	return spec
-}
-
 // podRecord returns the part of a pod that its volumes and their mounts depend on. Environment variables, commands and the
 // like stay out: they can hold secrets.
 func podRecord(pod *v1.Pod) *v1.Pod {
