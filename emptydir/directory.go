@@ -37,7 +37,7 @@ func (m *mounter) setUpDirectory(ctx context.Context, owner ownership) error {
 
 // makeAttempts bounds how often the parents of a directory are made again because somebody removed them, empty as they
 // were, at the same moment.
-const makeAttempts = 20
+const makeAttempts = 1000
 
 // makeDirectory makes a directory that has its owner and permissions from the moment on that it has its name.
 func (p *Plugin) makeDirectory(ctx context.Context, path string, owner ownership) error {

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"sync"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,9 +22,6 @@ type InspectOptions struct {
 	Metrics bool
 }
 
-// inspectedPods is how many pods Inspect looks at side by side.
-const inspectedPods = 16
-
 // Inspect tells what is there below the root of the plugins' host, from the records and from what is mounted, in the order
 // of the pods' UIDs. It changes nothing, and needs no manager: it may be called while a manager, in this process or another
 // one, is at work. A volume whose presence cannot be found out before ctx ends is Failed. The error is about the root as a
@@ -35,22 +32,18 @@ func Inspect(ctx context.Context, plugins *volume.VolumePluginMgr, options Inspe
 		return nil, err
 	}
 	pods := make([]PodStatus, len(uids))
-	slots := make(chan struct{}, inspectedPods)
-	var running sync.WaitGroup
-	for i, uid := range uids {
-		slots <- struct{}{}
-		running.Go(func() {
-			defer func() { <-slots }()
-			pods[i] = inspectPod(ctx, plugins, uid, options)
-		})
-	}
-	running.Wait()
-	return pods, nil
+	sideBySide(len(uids), func(i int) { pods[i] = inspectPod(ctx, plugins, uids[i], options) })
+	// Of a pod that comes or goes at this moment there may be no more than its directory.
+	return slices.DeleteFunc(pods, func(p PodStatus) bool { return len(p.Volumes) == 0 && errors.Is(p.Err, fs.ErrNotExist) }), nil
 }
 
 func inspectPod(ctx context.Context, plugins *volume.VolumePluginMgr, uid types.UID, options InspectOptions) PodStatus {
 	records := recordsOf(plugins.Host(), uid)
 	status := PodStatus{UID: uid}
+	if err := checkPodLinks(plugins.Host(), uid); err != nil {
+		status.Err = fmt.Errorf("pod %s: %w", uid, err)
+		return status
+	}
 	status.Namespace, status.Name = records.names()
 	recorded, err := volumesOf(plugins.Host(), records, uid)
 	if err != nil {
@@ -70,6 +63,10 @@ func inspectPod(ctx context.Context, plugins *volume.VolumePluginMgr, uid types.
 	var inspected []func() VolumeStatus
 	for i := range pod.Spec.Volumes {
 		v := resolve(plugins, pod, &pod.Spec.Volumes[i])
+		// The pod may have come back with another source, which was refused: what is there is what the volume's record says.
+		if r, err := records.readVolume(v.id); err == nil && r.Source != nil {
+			v = resolve(plugins, pod, &v1.Volume{Name: r.Volume, VolumeSource: *r.Source})
+		}
 		found := isRecorded[v.id]
 		delete(isRecorded, v.id)
 		inspected = append(inspected, func() VolumeStatus { return inspectVolume(ctx, records, v, found, options) })
@@ -80,11 +77,7 @@ func inspectPod(ctx context.Context, plugins *volume.VolumePluginMgr, uid types.
 		}
 	}
 	status.Volumes = make([]VolumeStatus, len(inspected))
-	var running sync.WaitGroup
-	for i, inspect := range inspected {
-		running.Go(func() { status.Volumes[i] = inspect() })
-	}
-	running.Wait()
+	sideBySide(len(inspected), func(i int) { status.Volumes[i] = inspected[i]() })
 	status.Containers = containerStatuses(pod, status.Volumes)
 	return status
 }
@@ -155,7 +148,10 @@ func containerStatuses(pod *v1.Pod, volumes []VolumeStatus) []ContainerStatus {
 // podUIDs lists the pods of which something is recorded, and those whose directory is empty: a crash has left that.
 func podUIDs(host volume.Host) ([]types.UID, error) {
 	entries, err := os.ReadDir(host.PodsDir())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) {
+		err = checkDangling(host.Root)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
 	var uids []types.UID
@@ -171,4 +167,14 @@ func podUIDs(host volume.Host) ([]types.UID, error) {
 func isEmpty(dir string) bool {
 	entries, err := os.ReadDir(dir)
 	return err == nil && len(entries) == 0
+}
+
+// checkDangling tells a root that was never made from one that leads to what is not there now, such as a disk that is not
+// mounted.
+func checkDangling(root string) error {
+	if _, err := os.Lstat(root); err != nil {
+		return nil
+	}
+	_, err := os.Stat(root)
+	return err
 }

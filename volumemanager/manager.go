@@ -68,6 +68,7 @@ func (m *Manager) Close() error {
 	if m.closed.Swap(true) {
 		return nil
 	}
+	removeEmpty(m.host.PodsDir())
 	return m.lock.Close()
 }
 
@@ -139,6 +140,9 @@ func (m *Manager) notBegun(pod *v1.Pod, why error) []VolumeStatus {
 
 // setUpPod fills in status. Its error is about the pod as a whole.
 func (m *Manager) setUpPod(ctx context.Context, pod *v1.Pod, status *PodStatus) error {
+	if err := checkPodLinks(m.host, pod.UID); err != nil {
+		return err
+	}
 	records := recordsOf(m.host, pod.UID)
 	if err := recordPod(records, pod); err != nil {
 		return err
@@ -154,11 +158,7 @@ func (m *Manager) setUpPod(ctx context.Context, pod *v1.Pod, status *PodStatus) 
 	}
 	strays := m.refuseStrays(records, pod, wanted, recorded)
 	status.Volumes = make([]VolumeStatus, len(wanted), len(wanted)+len(strays))
-	var running sync.WaitGroup
-	for i, v := range wanted {
-		running.Go(func() { status.Volumes[i] = m.setUpVolume(ctx, records, v) })
-	}
-	running.Wait()
+	sideBySide(len(wanted), func(i int) { status.Volumes[i] = m.setUpVolume(ctx, records, wanted[i]) })
 	status.Volumes = append(status.Volumes, strays...)
 	status.Containers = containerStatuses(pod, status.Volumes)
 	return nil
@@ -218,6 +218,9 @@ func (m *Manager) setUpVolume(ctx context.Context, records podRecords, v podVolu
 }
 
 func (m *Manager) setUp(ctx context.Context, records podRecords, v podVolume, warnings *[]string) error {
+	if err := checkVolumeLinks(m.host, v.pod.UID, v.id); err != nil {
+		return err
+	}
 	unfinished, err := records.isTearingDown(v.id)
 	if err != nil {
 		return err
@@ -305,26 +308,27 @@ func (m *Manager) TearDownPod(ctx context.Context, uid types.UID) error {
 		return fmt.Errorf("pod %s: %w", uid, err)
 	}
 	defer release()
+	if err := checkPodLinks(m.host, uid); err != nil {
+		return fmt.Errorf("pod %s: %w", uid, err)
+	}
 	records := recordsOf(m.host, uid)
 	ids, err := volumesOf(m.host, records, uid)
 	if err != nil {
 		return fmt.Errorf("pod %s: list its volumes: %w", uid, err)
 	}
+	pod := records.podName(uid)
 	errs := make([]error, len(ids))
-	var running sync.WaitGroup
-	for i, id := range ids {
-		running.Go(func() {
-			err := m.volumes.do(ctx, key(uid, id), func() error { return m.tearDown(ctx, records, uid, id) })
-			if err != nil {
-				errs[i] = &volume.Error{Op: "tear down", Volume: id.name, Pod: records.podName(uid), Plugin: id.plugin, Err: err}
-			}
-		})
-	}
-	running.Wait()
+	sideBySide(len(ids), func(i int) {
+		id := ids[i]
+		err := m.volumes.do(ctx, key(uid, id), func() error { return m.tearDown(ctx, records, uid, id) })
+		if err != nil {
+			errs[i] = &volume.Error{Op: "tear down", Volume: id.name, Pod: pod, Plugin: id.plugin, Err: err}
+		}
+	})
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	removeEmpty(m.host.PodVolumesDir(uid))
+	removeEmptyTree(m.host.PodVolumesDir(uid))
 	if err := records.removePod(); err != nil {
 		return fmt.Errorf("pod %s: %w", uid, err)
 	}
@@ -341,7 +345,11 @@ func (m *Manager) tearDown(ctx context.Context, records podRecords, uid types.UI
 	if err != nil {
 		return err
 	}
-	if err := records.beginTearDown(id); err != nil {
+	if err := checkVolumeLinks(m.host, uid, id); err != nil {
+		return err
+	}
+	// On a full disk the mark is done without: what is torn down is what makes room.
+	if err := records.beginTearDown(id); err != nil && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 		return err
 	}
 	if err := unmounter.TearDown(ctx); err != nil {
@@ -368,8 +376,9 @@ func volumesOf(host volume.Host, records podRecords, uid types.UID) ([]volumeID,
 			return nil, err
 		}
 		for _, name := range names {
-			id := volumeID{plugin: utilstrings.UnescapeQualifiedName(plugin), name: name}
-			if !strings.HasPrefix(name, ".") && !slices.Contains(ids, id) {
+			// Plugins make volumes beside their place, under the same name behind a dot; a crash may have left only that.
+			id := volumeID{plugin: utilstrings.UnescapeQualifiedName(plugin), name: strings.TrimPrefix(name, ".")}
+			if volume.CheckName(id.name) == nil && !slices.Contains(ids, id) {
 				ids = append(ids, id)
 			}
 		}
@@ -390,9 +399,43 @@ func (m *Manager) FindPod(namespace, name string) ([]types.UID, error) {
 		return nil, err
 	}
 	return slices.DeleteFunc(uids, func(uid types.UID) bool {
-		recordedNamespace, recordedName := recordsOf(m.host, uid).names()
-		return recordedNamespace != namespace || recordedName != name
+		return m.PodName(uid) != types.NamespacedName{Namespace: namespace, Name: name}
 	}), nil
+}
+
+// PodName returns the name under which the pod is recorded; it is empty if nothing is recorded, or the records are damaged.
+func (m *Manager) PodName(uid types.UID) types.NamespacedName {
+	namespace, name := recordsOf(m.host, uid).names()
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+// removeEmptyTree removes dir and the directories in it, as far as they are empty.
+func removeEmptyTree(dir string) {
+	names, err := subdirectories(dir)
+	if err != nil {
+		return // what cannot be listed is left
+	}
+	for _, name := range names {
+		removeEmpty(filepath.Join(dir, name))
+	}
+	removeEmpty(dir)
+}
+
+// sideBySideAtMost bounds the threads that one call may need: system calls that block take one each.
+const sideBySideAtMost = 64
+
+// sideBySide calls f with 0 to n-1, several of them at the same time, and waits for all.
+func sideBySide(n int, f func(i int)) {
+	slots := make(chan struct{}, sideBySideAtMost)
+	var running sync.WaitGroup
+	for i := range n {
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
+			f(i)
+		})
+	}
+	running.Wait()
 }
 
 // removeEmpty removes those of the directories that are empty. It is not an error if they are not, or not there.

@@ -37,6 +37,9 @@ func checkPod(pod *v1.Pod) error {
 	}
 	names := make(map[string]bool)
 	for _, c := range containersOf(pod) {
+		if problems := validation.IsDNS1123Label(c.Name); len(problems) > 0 {
+			errs = append(errs, volume.Errorf(volume.ErrInvalid, "container name %.64q: %s", c.Name, strings.Join(problems, "; ")))
+		}
 		if names[c.Name] {
 			errs = append(errs, volume.Errorf(volume.ErrInvalid, "two containers have the name %q", c.Name))
 		}

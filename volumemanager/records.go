@@ -4,6 +4,7 @@ package volumemanager
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -111,7 +112,7 @@ func recordsOf(host volume.Host, uid types.UID) podRecords {
 // exist reports whether anything is, or was to be, recorded of the pod.
 func (r podRecords) exist() bool {
 	_, err := os.Lstat(r.dir)
-	return err == nil
+	return !errors.Is(err, fs.ErrNotExist) // what cannot be looked at may be there
 }
 
 func (r podRecords) podPath() string {
@@ -126,6 +127,9 @@ func (r podRecords) readPod() (*v1.Pod, error) {
 	var pod v1.Pod
 	if err := record.Read(r.podPath(), recordVersion, &pod); err != nil {
 		return nil, err
+	}
+	if pod.Name == "" || pod.Namespace == "" {
+		return nil, fmt.Errorf("%w %s: it names no pod", record.ErrDamaged, r.podPath())
 	}
 	return &pod, nil
 }
@@ -178,7 +182,15 @@ func (r podRecords) removeVolume(id volumeID) error {
 // removePod removes the pod's record and the directory, unless a volume's record is left.
 func (r podRecords) removePod() error {
 	plugins, err := subdirectories(r.dir)
-	if err != nil || len(plugins) > 0 {
+	if err != nil {
+		return err
+	}
+	for _, plugin := range plugins { // without records: a crash has left them
+		if err := record.RemoveDir(filepath.Join(r.dir, plugin)); err != nil {
+			return err
+		}
+	}
+	if plugins, err = subdirectories(r.dir); err != nil || len(plugins) > 0 {
 		return err
 	}
 	return errors.Join(record.Remove(r.podPath()), record.RemoveDir(r.dir))
@@ -198,7 +210,8 @@ func (r podRecords) volumes() ([]volumeID, error) {
 		}
 		for _, name := range names {
 			id := volumeID{plugin: utilstrings.UnescapeQualifiedName(plugin), name: strings.TrimSuffix(name, tearingDown)}
-			if !slices.Contains(ids, id) {
+			// A file that no volume can have is somebody else's, such as an editor's.
+			if volume.CheckName(id.name) == nil && !slices.Contains(ids, id) {
 				ids = append(ids, id)
 			}
 		}

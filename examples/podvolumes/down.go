@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volumekit/volumekit/examples/podvolumes/internal/manifest"
 	"github.com/volumekit/volumekit/volumemanager"
 )
 
@@ -32,9 +33,7 @@ func down(ctx context.Context, args []string, s streams) error {
 		if err != nil {
 			return err
 		}
-		for _, pod := range loaded.Pods {
-			selected.uids = append(selected.uids, pod.Pod.UID)
-		}
+		selected.pods = loaded.Pods
 	}
 	plugins, err := openPlugins(ctx, o.root)
 	if err != nil {
@@ -42,7 +41,7 @@ func down(ctx context.Context, args []string, s streams) error {
 	}
 	defer plugins.Close()
 	root := plugins.Host().Root
-	if _, err := os.Stat(root); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(root); errors.Is(err, fs.ErrNotExist) {
 		_, _ = fmt.Fprintf(s.out, "nothing is set up in %s\n", root)
 		return nil
 	}
@@ -105,14 +104,22 @@ func (o *options) checkSelection() error {
 type selection struct {
 	all   bool
 	names []string // namespace/name
-	uids  []types.UID
+	pods  []manifest.Pod
 }
 
 func (sel selection) find(manager *volumemanager.Manager, s streams) ([]types.UID, error) {
 	if sel.all {
 		return manager.PodUIDs()
 	}
-	uids := sel.uids
+	var uids []types.UID
+	for _, pod := range sel.pods {
+		uid := pod.Pod.UID
+		wanted := types.NamespacedName{Namespace: pod.Pod.Namespace, Name: pod.Pod.Name}
+		if recorded := manager.PodName(uid); recorded.Name != "" && recorded != wanted {
+			return nil, fmt.Errorf("%s: its UID %s is that of pod %s, which has volumes here: nothing was taken away", pod.Origin, uid, recorded)
+		}
+		uids = append(uids, uid)
+	}
 	for _, name := range sel.names {
 		namespace, pod, _ := strings.Cut(name, "/")
 		found, err := manager.FindPod(namespace, pod)

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -142,7 +143,7 @@ func defaultRoot() (string, error) {
 func oneLine(text string) string {
 	text = strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ")
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if !strconv.IsPrint(r) {
 			return ' '
 		}
 		return r

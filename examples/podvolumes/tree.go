@@ -26,7 +26,7 @@ func showTree(pods []reportedPod, out io.Writer) error {
 	w := bufio.NewWriter(out)
 	for i := range pods {
 		pod := &pods[i]
-		_, _ = fmt.Fprintln(w, podTitle(pod))
+		_, _ = fmt.Fprintln(w, oneLine(podTitle(pod)))
 		var entries []entry
 		for _, v := range pod.volumes() {
 			entries = append(entries, entry{columns: volumeColumns(&v)})
@@ -148,7 +148,7 @@ func writeEntries(w io.Writer, indent string, entries []entry) {
 				line.WriteString(strings.Repeat(" ", widths[j]-utf8.RuneCountInString(column)+2))
 			}
 		}
-		_, _ = fmt.Fprintln(w, indent+branch+line.String())
+		_, _ = fmt.Fprintln(w, indent+branch+oneLine(line.String()))
 		writeEntries(w, indent+trunk, e.below)
 	}
 }

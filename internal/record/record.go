@@ -24,6 +24,9 @@ var ErrDamaged = errors.New("damaged record")
 // temporary is how the names of unfinished records begin. No record has a name that begins with a dot.
 const temporary = ".record-"
 
+// maxBytes is more than any record has: an object of the API has 3 MiB at the most.
+const maxBytes = 16 << 20
+
 // creationAttempts bounds how often Write makes the directory anew when somebody else, tearing down a neighbour, removes
 // it because it is empty.
 const creationAttempts = 100
@@ -80,6 +83,13 @@ func write(path string, data []byte) error {
 // Read decodes the record at path into content. The error matches fs.ErrNotExist if there is none, and ErrDamaged if it
 // cannot be understood.
 func Read(path string, version int, content any) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxBytes {
+		return fmt.Errorf("%w %s: %s of %d bytes", ErrDamaged, path, info.Mode(), info.Size())
+	}
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return err
