@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/mount-utils"
 
+	"github.com/volumekit/volumekit/internal/abandon"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -61,8 +62,15 @@ func (p *Plugin) identify(ctx context.Context, path string, there state, wanted 
 	if err != nil {
 		return mounted{}, p.noAnswer(ctx, path, err)
 	}
-	if (shown.kind == foreign || wanted == selfBind) && isSelfBind(path) {
-		shown.kind = selfBind
+	if shown.kind == foreign || wanted == selfBind {
+		// What is mounted may be on a server that does not answer.
+		onto, err := abandon.Run(ctx, func() (bool, error) { return isSelfBind(path), nil })
+		if err != nil {
+			return mounted{}, p.noAnswer(ctx, path, err)
+		}
+		if onto {
+			shown.kind = selfBind
+		}
 	}
 	if shown.kind == foreign {
 		return p.identifyByTable(path)
