@@ -50,11 +50,11 @@ var halfStates = map[string]func(f *fixture){
 // halfMounts are those that need root.
 var halfMounts = map[string]func(f *fixture){
 	"a hidden tmpfs": func(f *fixture) {
-		require.NoError(f, os.MkdirAll(hiddenPath(f.path), 0o700))
+		f.makeHiddenMountPoint()
 		f.mountTmpfs(hiddenPath(f.path))
 	},
 	"a hidden hugetlbfs and a bare mount point": func(f *fixture) {
-		require.NoError(f, os.MkdirAll(hiddenPath(f.path), 0o700))
+		f.makeHiddenMountPoint()
 		require.NoError(f, unix.Mount("hugetlbfs", hiddenPath(f.path), "hugetlbfs", 0, "pagesize=2M,mode=0777"))
 		f.makeMountPointOnly()
 	},
@@ -65,6 +65,10 @@ var halfMounts = map[string]func(f *fixture){
 			f.write(f.path, "dropped")
 		}
 	},
+}
+
+func (f *fixture) makeHiddenMountPoint() {
+	require.NoError(f, makeMountPoint(hiddenPath(f.path)))
 }
 
 // makeMountPointOnly makes the directory of a volume that is a mount; that of another one is never half made.

@@ -67,9 +67,13 @@ func (p *Plugin) makeDirectory(ctx context.Context, path string, owner ownership
 	return exhausted(err)
 }
 
+// mountPointMode tells the directory of a volume that is a mount from that of one that is a directory, which has hardly ever
+// no permissions at all: what is mounted on the latter is somebody else's.
+const mountPointMode fs.FileMode = 0
+
 // makeMountPoint makes the directory of a volume that is a mount. The error wraps fs.ErrExist if there is something.
 func makeMountPoint(path string) error {
-	return exhausted(withParents(path, func() error { return os.Mkdir(path, parentMode) }))
+	return exhausted(withParents(path, func() error { return os.Mkdir(path, mountPointMode) }))
 }
 
 // parentMode is for the directories that lead to a volume. A container sees none of them.

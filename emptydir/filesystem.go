@@ -29,6 +29,9 @@ func (m *mounter) setUpFileSystem(ctx context.Context, owner ownership) error {
 		if there == mountPoint || there == listed {
 			return m.verify(ctx, there)
 		}
+		if err := os.Chmod(m.path, mountPointMode); err != nil {
+			return err
+		}
 	} else if err != nil {
 		return err
 	}

@@ -27,3 +27,5 @@ func statMount(_ context.Context, path string) (mounted, error) {
 }
 
 func isSelfBind(string) bool { return false }
+
+func hidesMountPoint(string) bool { return true }

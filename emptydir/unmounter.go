@@ -72,8 +72,8 @@ func inUse(err error) error {
 	return err
 }
 
-// unmount unmounts what is mounted at path, the uppermost of it, if it is what the plugin mounts. A tmpfs or hugetlbfs at
-// the path of a volume is taken for the volume's: nobody else has business there.
+// unmount unmounts what is mounted at path, the uppermost of it, if it is what the plugin mounts. On a directory that is
+// there to be mounted on, a tmpfs or hugetlbfs is taken for the volume's.
 func (p *Plugin) unmount(ctx context.Context, path string) error {
 	there, err := p.stateOf(path)
 	if err != nil || there == absent || there == unmounted {
@@ -83,7 +83,7 @@ func (p *Plugin) unmount(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	if shown.kind == foreign {
+	if shown.kind == foreign || there != listed && shown.kind != selfBind && !hidesMountPoint(path) && !isSelfBind(path) {
 		return volume.Errorf(volume.ErrInUse, "%s is mounted on %s, and not by the plugin: unmount it", shown.what, path)
 	}
 	if err := p.host.Mounter.Unmount(path); err != nil {
