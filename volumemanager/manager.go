@@ -411,6 +411,9 @@ func (m *Manager) PodName(uid types.UID) types.NamespacedName {
 
 // removeEmptyTree removes dir and the directories in it, as far as they are empty.
 func removeEmptyTree(dir string) {
+	if syscall.Rmdir(dir) == nil {
+		return
+	}
 	names, err := subdirectories(dir)
 	if err != nil {
 		return // what cannot be listed is left
@@ -426,6 +429,10 @@ const sideBySideAtMost = 64
 
 // sideBySide calls f with 0 to n-1, several of them at the same time, and waits for all.
 func sideBySide(n int, f func(i int)) {
+	if n == 1 {
+		f(0)
+		return
+	}
 	slots := make(chan struct{}, sideBySideAtMost)
 	var running sync.WaitGroup
 	for i := range n {

@@ -179,8 +179,11 @@ func (r podRecords) removeVolume(id volumeID) error {
 	return errors.Join(record.Remove(path+tearingDown), record.Remove(path), record.RemoveDir(filepath.Dir(path)))
 }
 
-// removePod removes the pod's record and the directory, unless a volume's record is left.
+// removePod removes the pod's record and the directory, once no volume's record is left in it.
 func (r podRecords) removePod() error {
+	if err := errors.Join(record.Remove(r.podPath()), record.RemoveDir(r.dir)); err != nil || !r.exist() {
+		return err
+	}
 	plugins, err := subdirectories(r.dir)
 	if err != nil {
 		return err
@@ -190,10 +193,7 @@ func (r podRecords) removePod() error {
 			return err
 		}
 	}
-	if plugins, err = subdirectories(r.dir); err != nil || len(plugins) > 0 {
-		return err
-	}
-	return errors.Join(record.Remove(r.podPath()), record.RemoveDir(r.dir))
+	return record.RemoveDir(r.dir)
 }
 
 // volumes lists the volumes that have a record, each once, whether it is being torn down or not.
