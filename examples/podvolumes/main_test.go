@@ -321,3 +321,27 @@ func TestAnInterruptedUpSaysSo(t *testing.T) {
 	assert.Equal(t, notServed, status)
 	assert.Equal(t, "podvolumes up: interrupt signal received\n", stderr.String())
 }
+
+func TestDownNeverTakesAwayAnotherPodOfTheSameUID(t *testing.T) {
+	root := t.TempDir()
+	requireWell(t, twoVolumes, "up", "-f", "-", "-root", root)
+	other := strings.Replace(twoVolumes, "name: web", "name: other", 1)
+	status, _, complaints := podvolumes(t, other, "down", "-f", "-", "-root", root)
+	assert.Equal(t, notServed, status)
+	assert.Contains(t, complaints, "its UID web-uid is that of pod default/web")
+	assert.Contains(t, requireWell(t, "", "status", "-root", root), "mounted")
+	requireWell(t, "", "down", "-all", "-root", root)
+}
+
+func TestNothingFromAManifestControlsTheTerminal(t *testing.T) {
+	for _, name := range []string{"name: \"c\\e[2J\"", "name: \"c\\u009b2J\"", "name: \"c\\u202e\""} {
+		manifest := strings.Replace(twoVolumes, "name: nginx", name, 1)
+		root := t.TempDir()
+		status, out, complaints := podvolumes(t, manifest, "up", "-f", "-", "-root", root)
+		assert.NotEqual(t, allWell, status)
+		assert.NotContains(t, out+complaints, "\x1b")
+		assert.NotContains(t, out+complaints, "\u009b")
+		assert.NotContains(t, out+complaints, "\u202e")
+		requireWell(t, "", "down", "-all", "-root", root)
+	}
+}
