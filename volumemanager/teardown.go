@@ -18,8 +18,9 @@ import (
 )
 
 // TearDownPod takes away every volume of the pod that is on disk and what was recorded of it. It needs no pod, no spec and
-// no whole record, but the plugins of the volumes. Volumes proceed side by side; if some fail the others are gone, the error joins a *[volume.Error] for each
-// that failed, and the same call goes on from there. It succeeds for a pod of which nothing is there.
+// no whole record, but the plugins of the volumes. Volumes proceed side by side; if some fail the others are gone, the
+// error joins a *[volume.Error] for each that failed, and the same call goes on from there. It succeeds for a pod of which
+// nothing is there.
 //
 // A pod of which nothing at all is recorded was not set up here, though its directory may be: it is left alone. So is what
 // somebody else keeps in the pod's directory.

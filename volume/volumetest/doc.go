@@ -30,6 +30,10 @@
 // A check that fails names the rule by its subtest, and what was seen. What was not tested because the Config has nothing
 // for it is logged, see go test -v.
 //
+// What a new plugin most often fails is what a container, or a crash, can do to it: names and pod UIDs have to be checked
+// ([volume.CheckName], [volume.CheckPodUID]); a mode has to be set whatever the umask; and os.RemoveAll goes into whatever
+// somebody has mounted in the volume, which has to be left alone and reported.
+//
 // # Fakes
 //
 // [FakePlugin] is a small plugin that works, records its calls and takes faults. [FakeProber] brings and takes plugins
