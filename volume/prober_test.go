@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/volumekit/volumekit/volume"
 	"github.com/volumekit/volumekit/volume/volumetest"
@@ -21,7 +20,7 @@ type probing struct {
 	*volume.VolumePluginMgr
 	t       *testing.T
 	prober  volumetest.FakeProber
-	clock   *clocktesting.FakeClock
+	clock   *announcingClock
 	reports chan report
 }
 
@@ -31,7 +30,7 @@ type report struct {
 }
 
 func newProbing(t *testing.T, static ...volume.VolumePlugin) *probing {
-	p := &probing{t: t, prober: make(volumetest.FakeProber), clock: clocktesting.NewFakeClock(time.Unix(0, 0)), reports: make(chan report, 100)}
+	p := &probing{t: t, prober: make(volumetest.FakeProber), clock: newAnnouncingClock(), reports: make(chan report, 100)}
 	var err error
 	p.VolumePluginMgr, err = volume.NewVolumePluginMgr(t.Context(), volume.Host{Root: t.TempDir(), Clock: p.clock}, static,
 		volume.WithProber(p.prober), volume.WithProbeErrors(func(plugin string, err error) { p.reports <- report{plugin, err} }))
@@ -44,15 +43,6 @@ func newProbing(t *testing.T, static ...volume.VolumePlugin) *probing {
 func (p *probing) settle() {
 	p.t.Helper()
 	p.prober <- volumetest.ProbeAnswer{}
-}
-
-// tick lets the pause end that the manager makes, waiting for it to begin.
-func (p *probing) tick() {
-	for !p.clock.HasWaiters() {
-		// The manager is on its way to the clock; there is no event for its arrival.
-		time.Sleep(time.Millisecond)
-	}
-	p.clock.Step(time.Hour)
 }
 
 // await returns the next report.
@@ -98,7 +88,7 @@ func TestAProbedPluginThatChangedReplacesTheOldOneWhenItWorks(t *testing.T) {
 	require.NoError(t, err)
 	assert.Same(t, first, found, "the old one stays while the new one fails")
 
-	p.tick()
+	p.clock.end()
 	require.Equal(t, report{"example.com/a", nil}, p.await())
 	found, err = p.FindPluginBySpec(flexVolume("v/a"))
 	require.NoError(t, err)
@@ -116,13 +106,13 @@ func TestAPluginThatFailsIsTriedAgainAndReportedOncePerReason(t *testing.T) {
 	require.Equal(t, report{"example.com/a", errors.New("first")}, p.await())
 	require.NoError(t, p.WaitForProbers(t.Context()), "one that has failed once is not waited for")
 	for range 3 {
-		p.tick()
+		p.clock.end()
 		reasons <- errors.New("first")
 	}
-	p.tick()
+	p.clock.end()
 	reasons <- errors.New("second")
 	require.Equal(t, report{"example.com/a", errors.New("second")}, p.await(), "the same reason again was not reported")
-	p.tick()
+	p.clock.end()
 	reasons <- nil
 	require.Equal(t, report{"example.com/a", nil}, p.await())
 	assert.Len(t, p.Plugins(), 1)
@@ -212,7 +202,7 @@ func TestAProberThatFailsIsAskedAgain(t *testing.T) {
 	p.prober <- volumetest.ProbeAnswer{Err: errors.New("too many open files")}
 	require.Equal(t, report{"", errors.New("too many open files")}, p.await())
 	require.NoError(t, p.WaitForProbers(t.Context()))
-	p.tick()
+	p.clock.end()
 	a := flexDriver("a")
 	p.prober <- volumetest.Found(a)
 	require.Equal(t, report{"", nil}, p.await())
