@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volumekit/volumekit/internal/parallel"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -32,7 +33,7 @@ func Inspect(ctx context.Context, plugins *volume.VolumePluginMgr, options Inspe
 		return nil, err
 	}
 	pods := make([]PodStatus, len(uids))
-	sideBySide(len(uids), func(i int) { pods[i] = inspectPod(ctx, plugins, uids[i], options) })
+	parallel.Each(len(uids), atOnce, func(i int) { pods[i] = inspectPod(ctx, plugins, uids[i], options) })
 	// Of a pod that comes or goes at this moment there may be no more than its directory.
 	return slices.DeleteFunc(pods, func(p PodStatus) bool { return len(p.Volumes) == 0 && errors.Is(p.Err, fs.ErrNotExist) }), nil
 }
@@ -77,7 +78,7 @@ func inspectPod(ctx context.Context, plugins *volume.VolumePluginMgr, uid types.
 		}
 	}
 	status.Volumes = make([]VolumeStatus, len(inspected))
-	sideBySide(len(inspected), func(i int) { status.Volumes[i] = inspected[i]() })
+	parallel.Each(len(inspected), atOnce, func(i int) { status.Volumes[i] = inspected[i]() })
 	status.Containers = containerStatuses(pod, status.Volumes)
 	return status
 }

@@ -34,6 +34,9 @@ type Manager struct {
 	volumes serial // by UID, plugin and name: outlives the call for the pod if a plugin does not return
 }
 
+// atOnce bounds the pods, and the volumes of a pod, that one call works on at the same time.
+const atOnce = 64
+
 // New makes the root directory of the plugins' host if it is missing, locks it, and returns its manager. Nothing else on
 // disk is touched: what an earlier process left is taken over by the calls for its pods.
 func New(ctx context.Context, plugins *volume.VolumePluginMgr, options Options) (*Manager, error) {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/klog/v2"
 
+	"github.com/volumekit/volumekit/internal/parallel"
 	"github.com/volumekit/volumekit/internal/record"
 	"github.com/volumekit/volumekit/volume"
 )
@@ -96,7 +97,7 @@ func (m *Manager) setUpPod(ctx context.Context, pod *v1.Pod, status *PodStatus) 
 	}
 	strays := m.refuseStrays(records, pod, wanted, recorded)
 	status.Volumes = make([]VolumeStatus, len(wanted), len(wanted)+len(strays))
-	sideBySide(len(wanted), func(i int) { status.Volumes[i] = m.setUpVolume(ctx, records, wanted[i]) })
+	parallel.Each(len(wanted), atOnce, func(i int) { status.Volumes[i] = m.setUpVolume(ctx, records, wanted[i]) })
 	status.Volumes = append(status.Volumes, strays...)
 	status.Containers = containerStatuses(pod, status.Volumes)
 	return nil

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilstrings "k8s.io/utils/strings"
 
+	"github.com/volumekit/volumekit/internal/parallel"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -43,7 +44,7 @@ func (m *Manager) TearDownPod(ctx context.Context, uid types.UID) error {
 	}
 	pod := records.podName(uid)
 	errs := make([]error, len(ids))
-	sideBySide(len(ids), func(i int) {
+	parallel.Each(len(ids), atOnce, func(i int) {
 		id := ids[i]
 		err := m.volumes.do(ctx, key(uid, id), func() error { return m.tearDown(ctx, records, uid, id) })
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volumekit/volumekit/examples/podvolumes/internal/manifest"
+	"github.com/volumekit/volumekit/internal/parallel"
 	"github.com/volumekit/volumekit/volumemanager"
 )
 
@@ -56,7 +57,7 @@ func down(ctx context.Context, args []string, s streams) error {
 	}
 	errs := make([]error, len(uids))
 	progress := newProgress(s.err, "take down", len(uids))
-	eachAtOnce(len(uids), func(i int) {
+	parallel.Each(len(uids), podsAtOnce, func(i int) {
 		errs[i] = manager.TearDownPod(ctx, uids[i])
 		progress.step()
 	})

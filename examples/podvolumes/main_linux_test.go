@@ -7,11 +7,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/volumekit/volumekit/internal/mountns"
 )
 
 // asOrdinaryUser runs the program as a user without any privilege: itself, or a child where the tests run as root.
@@ -57,4 +60,20 @@ func TestAnOrdinaryUserGetsWhatSuchAUserMayHave(t *testing.T) {
 	status, errors = asOrdinaryUser(t, program, "web.yaml", "down", "-all", "-root", root)
 	assert.Equal(t, allWell, status, errors)
 	requireNoFile(t, root)
+}
+
+func TestAVolumeThatHangsIsNamedWhenTheTimeIsUp(t *testing.T) {
+	mountns.RequirePrivate(t)
+	dead := t.TempDir()
+	mountns.DeadFUSE(t, dead)
+	manifest := strings.Replace(twoVolumes, "hostPath: {path: /etc}", "hostPath: {path: "+dead+"/x, type: Directory}", 1)
+	manifest = strings.Replace(manifest, "  volumes:\n", "  volumes:\n    - {name: settings, configMap: {name: x}}\n", 1)
+	root := t.TempDir()
+	status, out, complaints := podvolumes(t, manifest, "up", "-f", "-", "-root", root, "-timeout", "500ms")
+	assert.Equal(t, notServed, status)
+	assert.Regexp(t, `(?m)^standard input: .*volume "settings" of pod default/web: source configMap is not served yet`, complaints)
+	assert.Regexp(t, `(?m)^standard input: .*volume "etc" of pod default/web .*`+dead, complaints)
+	assert.Contains(t, complaints, "gave up after 500ms (-timeout): 1 of 3 volumes are there; run the same command again")
+	assert.Contains(t, out, "cache     mounted")
+	requireWell(t, "", "down", "-all", "-root", root)
 }

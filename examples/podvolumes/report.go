@@ -37,23 +37,26 @@ func (p *reportedPod) volumes() []volumemanager.VolumeStatus {
 	return volumes
 }
 
-// errors lists what is wrong with the pod, each with its place in the manifest.
-func (p *reportedPod) errors() []string {
+// pending lists the volumes that were not come to, or that something interrupted, each with its place in the manifest.
+func (p *reportedPod) pending() []string { return p.volumeErrors(volumemanager.Pending) }
+
+func (p *reportedPod) volumeErrors(state volumemanager.VolumeState) []string {
 	var all []string
-	add := func(prefix string, err error) {
-		if err == nil {
-			return
-		}
-		for line := range strings.Lines(err.Error()) {
-			all = append(all, p.place()+prefix+strings.TrimSuffix(line, "\n"))
-		}
-	}
-	add("", p.Err)
 	for i := range p.Volumes {
-		if err := p.Volumes[i].Err; err != nil {
-			all = append(all, p.place()+err.Error())
+		if v := &p.Volumes[i]; v.State == state && v.Err != nil {
+			all = append(all, p.place()+v.Err.Error())
 		}
 	}
+	return all
+}
+
+// failures lists what is wrong with the pod and does not go away by itself, each with its place in the manifest.
+func (p *reportedPod) failures() []string {
+	var all []string
+	for line := range strings.Lines(errorLines(p.Err)) {
+		all = append(all, p.place()+strings.TrimSuffix(line, "\n"))
+	}
+	all = append(all, p.volumeErrors(volumemanager.Failed)...)
 	for i := range p.Containers {
 		for _, m := range p.Containers[i].Missing {
 			if m.Err != nil {
@@ -190,9 +193,12 @@ func newUsageJSON(m *volume.Metrics) *usageJSON {
 	return &usageJSON{UsedBytes: m.Used, LimitBytes: m.Limit, LimitEnforced: m.LimitEnforced, CapacityBytes: m.Capacity, AvailableBytes: m.Available, Inodes: m.InodesUsed}
 }
 
-func errorText(err error) string {
+// errorLines returns the text with a line for each of the errors that were joined, and none for nil.
+func errorLines(err error) string {
 	if err == nil {
 		return ""
 	}
-	return oneLine(err.Error())
+	return err.Error()
 }
+
+func errorText(err error) string { return oneLine(errorLines(err)) }

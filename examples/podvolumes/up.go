@@ -5,9 +5,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/volumekit/volumekit/examples/podvolumes/internal/manifest"
+	"github.com/volumekit/volumekit/internal/parallel"
 	"github.com/volumekit/volumekit/volumemanager"
 )
 
@@ -38,7 +38,7 @@ func up(ctx context.Context, args []string, s streams) error {
 
 	statuses := make([]volumemanager.PodStatus, len(loaded.Pods))
 	progress := newProgress(s.err, "set up", len(loaded.Pods))
-	eachAtOnce(len(loaded.Pods), func(i int) {
+	parallel.Each(len(loaded.Pods), podsAtOnce, func(i int) {
 		// What went wrong is in the status too.
 		statuses[i], _ = manager.SetUpPod(ctx, loaded.Pods[i].Pod)
 		progress.step()
@@ -58,14 +58,15 @@ func up(ctx context.Context, args []string, s streams) error {
 	if len(pods) == 0 {
 		s.complain("note: there are no pods in what was given")
 	}
+	err = complainAbout(pods, s)
 	if ctx.Err() != nil {
-		return interrupted(ctx, pods)
+		return fmt.Errorf("%w: %s; run the same command again to go on", context.Cause(ctx), tally(pods))
 	}
-	return complainAbout(pods, s)
+	return err
 }
 
-// interrupted sums up what was not come to, rather than naming each of what may be thousands.
-func interrupted(ctx context.Context, pods []reportedPod) error {
+// tally counts the volumes that are there.
+func tally(pods []reportedPod) string {
 	var there, all int
 	for i := range pods {
 		for _, v := range pods[i].volumes() {
@@ -75,7 +76,7 @@ func interrupted(ctx context.Context, pods []reportedPod) error {
 			}
 		}
 	}
-	return fmt.Errorf("%w: %d of %d volumes are there; run the same command again to go on", context.Cause(ctx), there, all)
+	return fmt.Sprintf("%d of %d volumes are there", there, all)
 }
 
 // load reads the manifests. If anything is wrong with them nothing else is done.
@@ -96,34 +97,32 @@ func load(ctx context.Context, files []string, s streams) (*manifest.Result, err
 	return loaded, nil
 }
 
-// complainAbout writes what is wrong with the pods to standard error, one line each.
+// pendingNamed is how many volumes are named that were not come to: of one that hangs that is the name, of thousands that
+// were interrupted it is enough.
+const pendingNamed = 10
+
+// complainAbout writes what is wrong with the pods to standard error, one line each: first what failed, then what is pending.
 func complainAbout(pods []reportedPod, s streams) error {
-	well := true
+	var failed, pending []string
 	for i := range pods {
 		for _, warning := range pods[i].warnings() {
 			s.complain("warning: %s", warning)
 		}
-		for _, err := range pods[i].errors() {
-			s.complain("%s", err)
-			well = false
-		}
+		failed = append(failed, pods[i].failures()...)
+		pending = append(pending, pods[i].pending()...)
 	}
-	if !well {
+	for _, line := range failed {
+		s.complain("%s", line)
+	}
+	for i, line := range pending {
+		if i == pendingNamed {
+			s.complain("and %d more volumes are pending", len(pending)-i)
+			break
+		}
+		s.complain("%s", line)
+	}
+	if len(failed)+len(pending) > 0 {
 		return errNotServed
 	}
 	return nil
-}
-
-// eachAtOnce calls f with 0 to n-1, some of them at the same time.
-func eachAtOnce(n int, f func(i int)) {
-	slots := make(chan struct{}, podsAtOnce)
-	var running sync.WaitGroup
-	for i := range n {
-		slots <- struct{}{}
-		running.Go(func() {
-			defer func() { <-slots }()
-			f(i)
-		})
-	}
-	running.Wait()
 }
