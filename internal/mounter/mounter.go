@@ -21,10 +21,12 @@ import (
 	"fmt"
 
 	"k8s.io/mount-utils"
+
+	"github.com/volumekit/volumekit/internal/unmounting"
 )
 
-// Mounter implements [mount.Interface]. It has no state: its methods may be called from any goroutines. None takes a
-// context, so each may hang as long as the server of a network file system does; see package abandon.
+// Mounter implements [mount.Interface]. Its methods may be called from any goroutines. But for [Mounter.UnmountInSteps] none
+// takes a context, so each may hang as long as the server of a network file system does; see package abandon.
 //
 // Errors match the system's error number, with [errors.Is], and so [io/fs.ErrNotExist] and [io/fs.ErrPermission]; the text
 // says what was to be mounted where, and holds the kernel's or the helper program's own words. Sensitive options are never
@@ -32,6 +34,9 @@ import (
 type Mounter struct {
 	// helperDirs is where programs that mount one type of file system are looked for, by the name mount.<type>.
 	helperDirs []string
+
+	// attempts are the unmounts that were given up and have not returned.
+	attempts unmounting.Attempts
 }
 
 var _ mount.MounterForceUnmounter = (*Mounter)(nil)

@@ -5,12 +5,15 @@
 package mounter
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"time"
 
 	"k8s.io/mount-utils"
+
+	"github.com/volumekit/volumekit/internal/unmounting"
 )
 
 var errNotLinux = fmt.Errorf("mounting works on Linux only: %w", errors.ErrUnsupported)
@@ -26,6 +29,11 @@ func (m *Mounter) Unmount(target string) error {
 
 // UnmountWithForce returns an error that matches [errors.ErrUnsupported].
 func (m *Mounter) UnmountWithForce(target string, _ time.Duration) error { return m.Unmount(target) }
+
+// UnmountInSteps returns an error that matches [errors.ErrUnsupported].
+func (m *Mounter) UnmountInSteps(_ context.Context, target string) (unmounting.Step, error) {
+	return unmounting.Plain, m.Unmount(target)
+}
 
 // IsMountPoint returns an error that matches [errors.ErrUnsupported].
 func (m *Mounter) IsMountPoint(file string) (bool, error) {

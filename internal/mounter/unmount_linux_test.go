@@ -4,6 +4,7 @@ package mounter
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,13 +16,21 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/volumekit/volumekit/internal/mountns"
+	"github.com/volumekit/volumekit/internal/unmounting"
 )
 
-// unmounters are the two methods.
+// unmounters are the methods that unmount.
 var unmounters = map[string]func(*Mounter, string) error{
 	"Unmount": (*Mounter).Unmount,
 	"UnmountWithForce": func(m *Mounter, target string) error {
 		return m.UnmountWithForce(target, time.Minute)
+	},
+	"UnmountInSteps": func(m *Mounter, target string) error {
+		step, err := m.UnmountInSteps(context.Background(), target)
+		if step != unmounting.Plain {
+			return fmt.Errorf("unmounted %s", step)
+		}
+		return err
 	},
 }
 
@@ -74,56 +83,6 @@ func TestUnmountDoesNotNeedTheServer(t *testing.T) {
 			assertNotMounted(t, dir)
 		})
 	}
-}
-
-func TestUnmountWithForceFreesThoseWhoWaitForADeadServer(t *testing.T) {
-	m := begin(t)
-	dir := t.TempDir()
-	mountns.DeadFUSE(t, dir)
-	file, err := unix.Open(dir, unix.O_PATH|unix.O_CLOEXEC, 0) // makes it busy
-	require.NoError(t, err)
-	answer := make(chan error, 1)
-	go func() {
-		var stat unix.Stat_t
-		answer <- unix.Fstatat(file, "name", &stat, 0)
-	}()
-	// Not 0: the attempt without force has to find out that the server does not answer.
-	require.NoError(t, m.UnmountWithForce(dir, 50*time.Millisecond))
-	assertNotMounted(t, dir)
-	assert.Error(t, <-answer)
-	require.NoError(t, unix.Close(file))
-}
-
-func TestUnmountWithForceTakesAwayWhatIsInUseWhenTheServerIsGone(t *testing.T) {
-	m := begin(t)
-	dir := t.TempDir()
-	kill := mountns.DeadFUSE(t, dir)
-	kill()
-	file, err := unix.Open(dir, unix.O_PATH|unix.O_CLOEXEC, 0)
-	require.NoError(t, err)
-	require.ErrorIs(t, m.Unmount(dir), unix.EBUSY)
-	require.NoError(t, m.UnmountWithForce(dir, time.Minute))
-	assertNotMounted(t, dir)
-	require.NoError(t, unix.Close(file))
-}
-
-func TestUnmountWithForceWithoutTimeUsesForceAtOnce(t *testing.T) {
-	m := begin(t)
-	dir := t.TempDir()
-	require.NoError(t, m.Mount("", dir, "tmpfs", nil))
-	require.NoError(t, m.UnmountWithForce(dir, 0))
-	assertNotMounted(t, dir)
-}
-
-func TestAnAttemptThatHangsIsGivenUp(t *testing.T) {
-	release := make(chan struct{})
-	hanging := start(func() error {
-		<-release
-		return unix.EBUSY
-	})
-	assert.ErrorIs(t, hanging.wait(time.Millisecond), context.DeadlineExceeded)
-	close(release)
-	assert.Equal(t, unix.EBUSY, hanging.wait(time.Minute), "and can be waited for again")
 }
 
 func assertNotMounted(t *testing.T, dir string) {
