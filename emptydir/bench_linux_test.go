@@ -19,7 +19,7 @@ func BenchmarkSetUpAndTearDown(b *testing.B) {
 			mounter, unmounter := newBenchmark(b, medium)
 			for b.Loop() {
 				require.NoError(b, mounter.SetUp(b.Context(), volume.SetUpOptions{}))
-				require.NoError(b, unmounter.TearDown(b.Context()))
+				require.NoError(b, unmounter.TearDown(b.Context(), volume.TearDownOptions{}))
 			}
 		})
 	}
@@ -33,7 +33,7 @@ func BenchmarkSetUpAgain(b *testing.B) {
 			for b.Loop() {
 				require.NoError(b, mounter.SetUp(b.Context(), volume.SetUpOptions{}))
 			}
-			require.NoError(b, unmounter.TearDown(b.Context()))
+			require.NoError(b, unmounter.TearDown(b.Context(), volume.TearDownOptions{}))
 		})
 	}
 }

@@ -45,7 +45,7 @@ func (p *Plugin) makeDirectory(ctx context.Context, path string, owner ownership
 	err := withParents(path, func() error {
 		err := os.Mkdir(hidden, 0o700)
 		if errors.Is(err, fs.ErrExist) { // a crash left it
-			if err := p.removeHidden(ctx, hidden); err != nil {
+			if err := p.removeHidden(ctx, hidden, volume.TearDownOptions{}); err != nil {
 				return err
 			}
 			err = os.Mkdir(hidden, 0o700)

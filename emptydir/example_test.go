@@ -62,7 +62,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	if err := unmounter.TearDown(ctx); err != nil {
+	if err := unmounter.TearDown(ctx, volume.TearDownOptions{}); err != nil {
 		fmt.Println(err)
 		return
 	}

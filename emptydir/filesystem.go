@@ -91,7 +91,7 @@ const hugetlbfsModes = 0o1777
 // mounted beside its place, so that it is whole when it appears.
 func (m *mounter) mountHiddenHugetlbfs(ctx context.Context, owner ownership) error {
 	hidden := hiddenPath(m.path)
-	if err := m.plugin.removeHidden(ctx, hidden); err != nil { // what a crash left
+	if err := m.plugin.removeHidden(ctx, hidden, volume.TearDownOptions{}); err != nil { // what a crash left
 		return err
 	}
 	if err := makeMountPoint(hidden); err != nil {
@@ -106,7 +106,7 @@ func (m *mounter) mountHiddenHugetlbfs(ctx context.Context, owner ownership) err
 	if err := m.plugin.mount(hidden, m.path, "hugetlbfs", append([]string{"bind"}, m.plugin.flags...)); err != nil {
 		return err
 	}
-	if err := m.plugin.remove(ctx, hidden); err != nil {
+	if err := m.plugin.remove(ctx, hidden, volume.TearDownOptions{}); err != nil {
 		return volume.Errorf(volume.ErrUncertain, "the volume is mounted, but not removed from where it was made: %w", err)
 	}
 	return nil

@@ -83,7 +83,7 @@ func (f *fixture) tryTearDown() error {
 	unmounter, err := f.plugin.NewUnmounter(f.spec.Name(), f.pod.UID)
 	require.NoError(f, err)
 	require.Equal(f, f.path, unmounter.Path())
-	return unmounter.TearDown(f.Context())
+	return unmounter.TearDown(f.Context(), volume.TearDownOptions{})
 }
 
 // tearDown takes the volume away and finds nothing left of it.

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volumekit/volumekit/internal/unmounting"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -52,6 +53,8 @@ type Plugin struct {
 	flags []string // mount options of every volume
 	host  volume.Host
 
+	unmounter *unmounting.Unmounter // of host.Mounter
+
 	// noSwapRefused remembers that the kernel does not know the tmpfs option "noswap", or does not let us use it.
 	noSwapRefused atomic.Bool
 }
@@ -83,7 +86,7 @@ func (p *Plugin) Init(_ context.Context, host volume.Host) error {
 		return volume.Errorf(volume.ErrNotSupported,
 			"options of emptyDir volumes (%q) are not supported on %s", p.flags, runtime.GOOS)
 	}
-	p.host = host
+	p.host, p.unmounter = host, unmounting.New(host.Mounter)
 	return nil
 }
 

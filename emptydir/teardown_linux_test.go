@@ -213,7 +213,7 @@ func TestAFileSystemThatDoesNotAnswerOnTheVolumeIsNotWaitedFor(t *testing.T) {
 			unmounter, err := f.plugin.NewUnmounter(f.spec.Name(), f.pod.UID)
 			require.NoError(t, err)
 			for _, do := range []func(context.Context) error{
-				unmounter.TearDown,
+				func(ctx context.Context) error { return unmounter.TearDown(ctx, volume.TearDownOptions{}) },
 				func(ctx context.Context) error { return f.mounter().SetUp(ctx, volume.SetUpOptions{}) },
 				func(ctx context.Context) error {
 					presence, err := f.mounter().Presence(ctx)

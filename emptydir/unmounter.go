@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/volumekit/volumekit/internal/removal"
+	"github.com/volumekit/volumekit/internal/unmounting"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -23,20 +24,20 @@ type unmounter struct {
 func (u *unmounter) Path() string { return u.path }
 
 // TearDown leaves the directory that the pod's emptyDir volumes have in common to whoever removes the pod's directory.
-func (u *unmounter) TearDown(ctx context.Context) error {
+func (u *unmounter) TearDown(ctx context.Context, options volume.TearDownOptions) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	return errors.Join(
-		u.plugin.remove(ctx, u.path),
-		u.plugin.removeHidden(ctx, hiddenPath(u.path)))
+		u.plugin.remove(ctx, u.path, options),
+		u.plugin.removeHidden(ctx, hiddenPath(u.path), options))
 }
 
 // removeHidden removes what a crash has left at the path where volumes are made. Most often that is nothing.
-func (p *Plugin) removeHidden(ctx context.Context, hidden string) error {
+func (p *Plugin) removeHidden(ctx context.Context, hidden string, options volume.TearDownOptions) error {
 	err := removal.All(ctx, hidden)
 	if isMountedOn(err, hidden) {
-		return p.remove(ctx, hidden)
+		return p.remove(ctx, hidden, options)
 	}
 	return inUse(err)
 }
@@ -45,9 +46,9 @@ func (p *Plugin) removeHidden(ctx context.Context, hidden string) error {
 const maxStacked = 32
 
 // remove unmounts what the plugin mounted at path, as often as that is needed, and removes everything there.
-func (p *Plugin) remove(ctx context.Context, path string) error {
+func (p *Plugin) remove(ctx context.Context, path string, options volume.TearDownOptions) error {
 	for range maxStacked {
-		if err := p.unmount(ctx, path); err != nil {
+		if err := p.unmount(ctx, path, options); err != nil {
 			return err
 		}
 		if err := removal.All(ctx, path); !isMountedOn(err, path) {
@@ -74,7 +75,7 @@ func inUse(err error) error {
 
 // unmount unmounts what is mounted at path, the uppermost of it, if it is what the plugin mounts. On a directory that is
 // there to be mounted on, a tmpfs or hugetlbfs is taken for the volume's.
-func (p *Plugin) unmount(ctx context.Context, path string) error {
+func (p *Plugin) unmount(ctx context.Context, path string, options volume.TearDownOptions) error {
 	there, err := p.stateOf(path)
 	if err != nil || there == absent || there == unmounted {
 		return err
@@ -86,8 +87,12 @@ func (p *Plugin) unmount(ctx context.Context, path string) error {
 	if shown.kind == foreign || there != listed && shown.kind != selfBind && !hidesMountPoint(path) && !isSelfBind(path) {
 		return volume.Errorf(volume.ErrInUse, "%s is mounted on %s, and not by the plugin: unmount it", shown.what, path)
 	}
-	if err := p.host.Mounter.Unmount(path); err != nil {
+	step, err := p.unmounter.Unmount(ctx, path)
+	if err != nil {
 		return p.whyInUse(path, err)
+	}
+	if step != unmounting.Plain {
+		options.Warnf("%s was unmounted %s, since what is below it does not answer", path, step)
 	}
 	return nil
 }

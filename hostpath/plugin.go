@@ -136,5 +136,5 @@ func (p *Plugin) NewUnmounter(name string, podUID types.UID) (volume.Unmounter, 
 
 type unmounter struct{}
 
-func (unmounter) Path() string                   { return "" }
-func (unmounter) TearDown(context.Context) error { return nil }
+func (unmounter) Path() string                                           { return "" }
+func (unmounter) TearDown(context.Context, volume.TearDownOptions) error { return nil }

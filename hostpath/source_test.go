@@ -99,7 +99,7 @@ func TestTheUnmounterDoesNothing(t *testing.T) {
 	unmounter, err := plugin.NewUnmounter("host", "uid")
 	require.NoError(t, err)
 	assert.Empty(t, unmounter.Path())
-	assert.NoError(t, unmounter.TearDown(t.Context()))
+	assert.NoError(t, unmounter.TearDown(t.Context(), volume.TearDownOptions{}))
 }
 
 func TestBadOptionsAreTheErrorOfInit(t *testing.T) {

@@ -122,6 +122,11 @@ func (m *VolumePluginMgr) Plugins() []VolumePlugin {
 	return m.plugins.Load().plugins()
 }
 
+// Changed returns a channel that is closed when the plugins change the next time: one is registered, replaced or gone.
+func (m *VolumePluginMgr) Changed() <-chan struct{} {
+	return m.plugins.Load().replaced
+}
+
 // Find returns the plugin that serves the spec as one that has the capability T, such as [AttachableVolumePlugin]. The
 // error matches [ErrNotSupported] if the plugin does not have it; otherwise errors are those of
 // [VolumePluginMgr.FindPluginBySpec].
@@ -193,7 +198,8 @@ func (m *VolumePluginMgr) replace(change func(byName map[string]*registration) e
 	if err := change(byName); err != nil {
 		return err
 	}
-	m.plugins.Store(newRegistry(byName))
+	replaced := m.plugins.Swap(newRegistry(byName)).replaced
+	close(replaced)
 	return nil
 }
 

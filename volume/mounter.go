@@ -75,7 +75,21 @@ type Unmounter interface {
 	// hand or left by a reboot, and can be repeated until it returns nil. What somebody else mounted inside the volume is
 	// neither entered nor unmounted: the error matches [ErrInUse] and names the mount points, and the same call finishes
 	// once they are gone.
-	TearDown(context.Context) error
+	TearDown(context.Context, TearDownOptions) error
+}
+
+// TearDownOptions are what the caller has to say about TearDown. The zero value asks for nothing.
+type TearDownOptions struct {
+	// Warn is called, during TearDown and by its goroutine, with what the user should know although TearDown goes on, such
+	// as that an unmount needed force: a sentence without the names of volume and pod, which the caller knows. Nil drops it.
+	Warn func(message string)
+}
+
+// Warnf calls Warn, if there is one, with the text that fmt.Sprintf makes.
+func (o TearDownOptions) Warnf(format string, args ...any) {
+	if o.Warn != nil {
+		o.Warn(fmt.Sprintf(format, args...))
+	}
 }
 
 // Presence is the answer of a check. There are three: nothing may be removed, formatted, detached or declared gone on

@@ -20,8 +20,12 @@ func TestPresenceHasThreeValues(t *testing.T) {
 
 func TestAWarningReachesWhoAsksForIt(t *testing.T) {
 	var warnings []string
-	options := volume.SetUpOptions{Warn: func(message string) { warnings = append(warnings, message) }}
-	options.Warnf("the group stays %d", 7)
-	assert.Equal(t, []string{"the group stays 7"}, warnings)
-	assert.NotPanics(t, func() { volume.SetUpOptions{}.Warnf("nobody hears this") })
+	hear := func(message string) { warnings = append(warnings, message) }
+	volume.SetUpOptions{Warn: hear}.Warnf("the group stays %d", 7)
+	volume.TearDownOptions{Warn: hear}.Warnf("unmounted %s", "lazily")
+	assert.Equal(t, []string{"the group stays 7", "unmounted lazily"}, warnings)
+	assert.NotPanics(t, func() {
+		volume.SetUpOptions{}.Warnf("nobody hears this")
+		volume.TearDownOptions{}.Warnf("nor this")
+	})
 }

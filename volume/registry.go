@@ -12,6 +12,9 @@ import (
 type registry struct {
 	byName   map[string]*registration
 	bySource [sourceTypes]candidates
+
+	// replaced is closed when another registry takes this one's place.
+	replaced chan struct{}
 }
 
 // registration is a plugin that was added, with what it said of itself then. Its address tells it from another one of the
@@ -29,7 +32,7 @@ type candidates struct {
 }
 
 func newRegistry(byName map[string]*registration) *registry {
-	r := &registry{byName: byName}
+	r := &registry{byName: byName, replaced: make(chan struct{})}
 	for _, registered := range r.sorted() {
 		for _, source := range registered.sources {
 			c := &r.bySource[source.Type]

@@ -5,6 +5,7 @@ package volumemanager_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -29,28 +30,30 @@ func podWith(uid string, source v1.VolumeSource) *v1.Pod {
 // plug is the directory of the emptyDir plugin.
 const plug = "kubernetes.io~empty-dir"
 
-// What a kill between making records/PLUGIN and renaming the first record leaves.
-func TestTearDownRemovesAPluginDirectoryThatHoldsNoRecord(t *testing.T) {
-	for name, file := range map[string]string{"empty": "", "unfinished record": ".record-123"} {
+func TestTearDownTakesAwayWhatAKillLeft(t *testing.T) {
+	for name, left := range map[string][]string{
+		"while the record was written":         {".volumekit.json"},
+		"before the directory of a volume":     {"volumekit.json", "volumes/" + plug + "/"},
+		"while the record was written again":   {"volumekit.json", ".volumekit.json"},
+		"between two directories of a subPath": {"volumekit.json", "volume-subpaths/cache/main/"},
+		"before the last rmdir":                {""},
+	} {
 		t.Run(name, func(t *testing.T) {
 			b := newRig(t, plugins.Default()...)
-			dir := filepath.Join(b.root, "pods/u1/records", plug)
-			require.NoError(t, os.MkdirAll(dir, 0o750))
-			if file != "" {
-				require.NoError(t, os.WriteFile(filepath.Join(dir, file), nil, 0o600))
+			dir := filepath.Join(b.root, "pods/u1")
+			for _, path := range left {
+				require.NoError(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(path)), 0o750))
+				if path != "" && !strings.HasSuffix(path, "/") {
+					require.NoError(t, os.WriteFile(filepath.Join(dir, path), nil, 0o600))
+				}
 			}
+			uids, err := b.PodUIDs()
+			require.NoError(t, err)
+			require.Equal(t, []types.UID{"u1"}, uids)
 			require.NoError(t, b.TearDownPod(t.Context(), "u1"))
-			assert.NoDirExists(t, filepath.Join(b.root, "pods"))
+			b.requireEmpty()
 		})
 	}
-}
-
-// What a kill between two rmdirs, or between two mkdirs, leaves.
-func TestTearDownRemovesEmptyPluginDirectoryBelowVolumes(t *testing.T) {
-	b := newRig(t, plugins.Default()...)
-	require.NoError(t, os.MkdirAll(filepath.Join(b.root, "pods/u1/volumes", plug), 0o750))
-	require.NoError(t, b.TearDownPod(t.Context(), "u1"))
-	assert.NoDirExists(t, filepath.Join(b.root, "pods"))
 }
 
 // Symbolic links between the root and the volume.
@@ -69,7 +72,8 @@ func TestTearDownDoesNotFollowLinksBelowThePod(t *testing.T) {
 		"plugin directory": {"pods/u1/volumes/" + plug, []string{"a", "gold"}},
 		"volumes":          {"pods/u1/volumes", []string{plug, "a", "gold"}},
 		"pod":              {"pods/u1", []string{"volumes", plug, "a", "gold"}},
-		"records":          {"pods/u1/records", []string{"pod"}},
+		"record":           {"pods/u1/volumekit.json", []string{"pod"}},
+		"volume-subpaths":  {"pods/u1/volume-subpaths", []string{"a", "c", "0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newRig(t, plugins.Default()...)

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"k8s.io/apimachinery/pkg/types"
-	utilstrings "k8s.io/utils/strings"
 
 	"github.com/volumekit/volumekit/volume"
 )
@@ -16,14 +15,12 @@ import (
 // checkPodLinks refuses a pod whose directories are symbolic links. The root may be one, but below it somebody who may write
 // there could lead what is removed to anywhere.
 func checkPodLinks(host volume.Host, uid types.UID) error {
-	return refuseLinks(host.PodsDir(), host.PodDir(uid), host.PodVolumesDir(uid), recordsOf(host, uid).dir)
+	return refuseLinks(host.PodsDir(), host.PodDir(uid), host.PodVolumesDir(uid), host.PodSubpathsDir(uid))
 }
 
-// checkVolumeLinks does the same for the directories of a volume.
+// checkVolumeLinks does the same for the directory of a volume.
 func checkVolumeLinks(host volume.Host, uid types.UID, id volumeID) error {
-	return refuseLinks(
-		filepath.Dir(host.PodVolumeDir(uid, id.plugin, id.name)),
-		filepath.Join(recordsOf(host, uid).dir, utilstrings.EscapeQualifiedName(id.plugin)))
+	return refuseLinks(filepath.Dir(host.PodVolumeDir(uid, id.Plugin, id.Name)))
 }
 
 func refuseLinks(paths ...string) error {

@@ -5,17 +5,36 @@ package volumemanager
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/volumekit/volumekit/volume"
 )
 
 // Options are the options of [New]. The zero value is right for most programs.
 type Options struct {
+	// Containers tells whether the containers of a pod still run, on which nothing of it is taken away. Without it the
+	// program that embeds the manager sees to that before it says that a pod is not wanted any more.
+	Containers ContainerState
+
+	// Timeout is how long [Manager.Run] lets one operation on one volume take. It is uncertain then what has come of it, and
+	// it is tried again. Zero stands for two minutes.
+	Timeout time.Duration
+
+	// Backoff is how long Run waits before it tries again what has failed, for each volume on its own. The zero value stands
+	// for the kubelet's: half a second, doubled with each failure, to two minutes and two seconds.
+	Backoff wait.Backoff
+
+	// Resync is how often Run verifies everything, in case that it missed an event. Zero stands for ten minutes.
+	Resync time.Duration
+
 	// WaitForRoot makes New wait, until its context ends, for another manager of the same root to be closed. Without it New
 	// fails at once with an error that matches [volume.ErrInUse].
 	WaitForRoot bool
@@ -27,14 +46,28 @@ type Options struct {
 type Manager struct {
 	plugins *volume.VolumePluginMgr
 	host    volume.Host
+	options Options
 	lock    *os.File
 	closed  atomic.Bool
 
-	pods    serial // by UID
-	volumes serial // by UID, plugin and name: outlives the call for the pod if a plugin does not return
+	events broadcast
+	slots  slots
+	turns  serial // by UID: the right to settle a pod
+
+	// settlers are the goroutines of Run that settle pods.
+	settlers sync.WaitGroup
+
+	// mu guards what follows, and the pods themselves. It is not held while anything is waited for or read from disk.
+	mu   sync.Mutex
+	pods map[types.UID]*managedPod
+	// complete says that all wanted pods have been told; recovered, that what was left is in pods.
+	complete, recovered bool
+	// running says that Run is at work, with the context runContext.
+	running    bool
+	runContext context.Context
 }
 
-// atOnce bounds the pods, and the volumes of a pod, that one call works on at the same time.
+// atOnce bounds what is done at the same time, but for what takes long.
 const atOnce = 64
 
 // New makes the root directory of the plugins' host if it is missing, locks it, and returns its manager. Nothing else on
@@ -51,7 +84,21 @@ func New(ctx context.Context, plugins *volume.VolumePluginMgr, options Options) 
 	if err != nil {
 		return nil, err
 	}
-	return &Manager{plugins: plugins, host: host, lock: lock}, nil
+	return &Manager{plugins: plugins, host: host, options: options.complete(), lock: lock, slots: make(slots, atOnce), pods: make(map[types.UID]*managedPod)}, nil
+}
+
+// complete returns the options with their defaults.
+func (o Options) complete() Options {
+	if o.Timeout <= 0 {
+		o.Timeout = 2 * time.Minute
+	}
+	if o.Backoff == (wait.Backoff{}) {
+		o.Backoff = defaultBackoff
+	}
+	if o.Resync <= 0 {
+		o.Resync = 10 * time.Minute
+	}
+	return o
 }
 
 // Close gives the root up. Volumes stay as they are. No other method may be running; what is called later, but Close, returns
@@ -73,7 +120,8 @@ func (m *Manager) checkOpen() error {
 
 // PodUIDs lists the pods of which something is recorded, and those whose directory is empty.
 func (m *Manager) PodUIDs() ([]types.UID, error) {
-	return podUIDs(m.host)
+	uids, _, err := podUIDs(m.host)
+	return uids, err
 }
 
 // FindPod returns the UIDs under which a pod of that name is recorded: none, one, or several if the pod was replaced by
@@ -90,6 +138,20 @@ func (m *Manager) FindPod(namespace, name string) ([]types.UID, error) {
 
 // PodName returns the name under which the pod is recorded; it is empty if nothing is recorded, or the records are damaged.
 func (m *Manager) PodName(uid types.UID) types.NamespacedName {
-	namespace, name := recordsOf(m.host, uid).names()
-	return types.NamespacedName{Namespace: namespace, Name: name}
+	found, err := readRecord(m.host, uid)
+	if err != nil {
+		return types.NamespacedName{}
+	}
+	return types.NamespacedName{Namespace: found.Pod.Namespace, Name: found.Pod.Name}
+}
+
+// Status returns what the manager holds, from memory: it does no I/O and waits for nothing.
+func (m *Manager) Status() Status {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	status := Status{Time: m.host.Clock.Now(), Running: m.running, Recovered: m.recovered, Complete: m.complete}
+	for _, uid := range slices.Sorted(maps.Keys(m.pods)) {
+		status.Pods = append(status.Pods, m.pods[uid].status())
+	}
+	return status
 }

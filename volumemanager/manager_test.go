@@ -61,11 +61,28 @@ func (b *rig) inspect() []volumemanager.PodStatus {
 	return pods
 }
 
+func (b *rig) recordPath(uid types.UID) string {
+	path := filepath.Join(b.plugins.Host().PodDir(uid), "volumekit.json")
+	if leaving := filepath.Join(b.plugins.Host().PodDir(uid), "volumekit.leaving.json"); fileExists(leaving) {
+		return leaving
+	}
+	return path
+}
+
+func (b *rig) record(uid types.UID) string {
+	b.t.Helper()
+	data, err := os.ReadFile(b.recordPath(uid))
+	require.NoError(b.t, err)
+	return string(data)
+}
+
 // requireEmpty fails unless nothing is left in the root.
 func (b *rig) requireEmpty() {
 	b.t.Helper()
-	entries, err := os.ReadDir(b.root)
-	require.NoError(b.t, err)
+	entries, err := os.ReadDir(filepath.Join(b.root, "pods"))
+	if !errors.Is(err, fs.ErrNotExist) {
+		require.NoError(b.t, err)
+	}
 	require.Empty(b.t, entries)
 }
 
@@ -170,12 +187,12 @@ func snapshot(t *testing.T, root string) []string {
 func TestWhatCannotBeServedIsNamedAndTheRestIsServed(t *testing.T) {
 	b := newRig(t, plugins.Default()...)
 	p := pod("web", emptyDir("cache"), configMap("settings"))
-	p.Spec.Containers[0].VolumeMounts = append(p.Spec.Containers[0].VolumeMounts, v1.VolumeMount{Name: "cache", MountPath: "/sub", SubPath: "sub"})
+	p.Spec.Containers[0].VolumeMounts = append(p.Spec.Containers[0].VolumeMounts, v1.VolumeMount{Name: "cache", MountPath: "/both", MountPropagation: ptr.To(v1.MountPropagationBidirectional)})
 
 	status, err := b.SetUpPod(t.Context(), p)
 	require.ErrorIs(t, err, volume.ErrNotSupported)
 	assert.ErrorContains(t, err, `set up volume "settings" of pod default/web: source configMap is not served yet: no plugin for it is registered`)
-	assert.ErrorContains(t, err, `pod default/web: container "main": volume "cache" at /sub: subPath "sub" is not served yet`)
+	assert.ErrorContains(t, err, `pod default/web: container "main": volume "cache" at /both: mountPropagation Bidirectional needs a privileged container`)
 	assert.Equal(t, volumemanager.Mounted, status.Volumes[0].State)
 	assert.Equal(t, volumemanager.Failed, status.Volumes[1].State)
 	require.Len(t, status.Containers[0].Mounts, 1)
@@ -200,11 +217,11 @@ func TestTheRecordIsThereBeforeThePluginIsAsked(t *testing.T) {
 	asked := false
 	fake.Inject(volumetest.SetUp, volumetest.Hooks{Before: func(context.Context, volumetest.Call) error {
 		asked = true
-		assert.FileExists(t, filepath.Join(b.root, "pods/uid-web/records/volumetest~fake/cache"))
+		assert.Contains(t, b.record("uid-web"), `"plugin":"volumetest/fake","name":"cache"`)
 		return nil
 	}})
 	fake.Inject(volumetest.TearDown, volumetest.Hooks{After: func(context.Context, volumetest.Call) error {
-		assert.FileExists(t, filepath.Join(b.root, "pods/uid-web/records/volumetest~fake/cache~"), "the record goes last")
+		assert.Contains(t, b.record("uid-web"), `"plugin":"volumetest/fake","name":"cache"`, "the record goes last")
 		return nil
 	}})
 	_, err := b.SetUpPod(t.Context(), pod("web", emptyDir("cache")))
@@ -228,7 +245,7 @@ func TestNoRecordHoldsAnEnvironmentVariable(t *testing.T) {
 		assert.NotContains(t, string(data), "canary", path)
 		return err
 	}))
-	assert.Equal(t, 2, files, "the pod's record and the volume's")
+	assert.Equal(t, 1, files, "the record")
 }
 
 func TestAVolumeThatFailsIsTriedAgainByTheNextCall(t *testing.T) {
@@ -286,38 +303,39 @@ func TestTearingDownNeedsNothingButTheRoot(t *testing.T) {
 }
 
 func TestDamagedRecordsNeverBlockCleaningUp(t *testing.T) {
-	for _, left := range []int64{0, 1, 20} {
-		for _, damaged := range []string{"records/pod", "records/kubernetes.io~empty-dir/cache", "records/kubernetes.io~host-path/host"} {
-			t.Run(fmt.Sprintf("%s cut to %d bytes", damaged, left), func(t *testing.T) {
-				b := newRig(t, plugins.Default()...)
-				p := pod("web", emptyDir("cache"), hostPath("host", "/etc"))
-				_, err := b.SetUpPod(t.Context(), p)
-				require.NoError(t, err)
-				require.NoError(t, os.Truncate(filepath.Join(b.root, "pods/uid-web", damaged), left))
+	for _, left := range []int64{0, 1, 20, 200} {
+		t.Run(fmt.Sprintf("cut to %d bytes", left), func(t *testing.T) {
+			b := newRig(t, plugins.Default()...)
+			p := pod("web", emptyDir("cache"), hostPath("host", "/etc"))
+			_, err := b.SetUpPod(t.Context(), p)
+			require.NoError(t, err)
+			require.NoError(t, os.Truncate(b.recordPath("uid-web"), left))
 
-				uids, err := b.FindPod("default", "web")
-				require.NoError(t, err)
-				assert.Equal(t, []types.UID{"uid-web"}, uids, "another record tells the pod's name")
-				assert.Len(t, b.inspect()[0].Volumes, 2)
-				require.NoError(t, b.TearDownPod(t.Context(), p.UID))
-				b.requireEmpty()
-			})
-		}
+			uids, err := b.PodUIDs()
+			require.NoError(t, err)
+			assert.Equal(t, []types.UID{"uid-web"}, uids)
+			status := b.inspect()[0]
+			require.ErrorContains(t, status.Err, "can only be torn down")
+			require.Len(t, status.Volumes, 1, "the one that has a directory")
+			require.NoError(t, b.TearDownPod(t.Context(), p.UID))
+			b.requireEmpty()
+		})
 	}
 }
 
-func TestSetUpPodReplacesDamagedRecords(t *testing.T) {
+func TestSetUpPodReplacesADamagedRecord(t *testing.T) {
 	b := newRig(t, plugins.Default()...)
-	p := pod("web", emptyDir("cache"))
-	_, err := b.SetUpPod(t.Context(), p)
+	p := pod("web", emptyDir("cache"), hostPath("host", "/etc"))
+	status, err := b.SetUpPod(t.Context(), p)
 	require.NoError(t, err)
+	file := filepath.Join(status.Volumes[0].Path, "file")
+	require.NoError(t, os.WriteFile(file, []byte("kept"), 0o600))
 	whole := b.inspect()
-	for _, damaged := range []string{"records/pod", "records/kubernetes.io~empty-dir/cache"} {
-		require.NoError(t, os.Truncate(filepath.Join(b.root, "pods/uid-web", damaged), 5))
-	}
+	require.NoError(t, os.Truncate(b.recordPath("uid-web"), 5))
 	_, err = b.SetUpPod(t.Context(), p)
 	require.NoError(t, err)
 	assert.Equal(t, whole, b.inspect())
+	assert.FileExists(t, file)
 }
 
 func TestAPodThatWasNotSetUpHereIsLeftAlone(t *testing.T) {
@@ -338,13 +356,7 @@ func TestVolumesWithoutARecordOfTheirOwnAreFoundByTheirDirectories(t *testing.T)
 	b := newRig(t, plugins.Default()...)
 	_, err := b.SetUpPod(t.Context(), pod("web", emptyDir("cache")))
 	require.NoError(t, err)
-	require.NoError(t, os.RemoveAll(filepath.Join(b.root, "pods/uid-web/records/kubernetes.io~empty-dir")))
-	require.NoError(t, os.Remove(filepath.Join(b.root, "pods/uid-web/records/pod")))
-
-	left := b.inspect()[0]
-	require.Error(t, left.Err)
-	require.Len(t, left.Volumes, 1)
-	assert.Equal(t, "kubernetes.io/empty-dir", left.Volumes[0].Plugin)
+	require.NoError(t, os.Mkdir(b.plugins.Host().PodVolumeDir("uid-web", "kubernetes.io/empty-dir", "other"), 0o777))
 	require.NoError(t, b.TearDownPod(t.Context(), "uid-web"))
 	b.requireEmpty()
 }
@@ -609,4 +621,9 @@ func TestWhatIsNilOrClosedIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, volume.ErrInvalid)
 	require.ErrorIs(t, b.TearDownPod(t.Context(), "uid-web"), volume.ErrInvalid)
 	b.requireEmpty()
+}
+
+func fileExists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }

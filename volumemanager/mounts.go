@@ -19,8 +19,15 @@ type Mount struct {
 	// Volume is the volume's name in the pod.
 	Volume string
 
+	// SubPath is the part of the volume that the container asks for, after expansion; empty for the whole.
+	SubPath string
+
 	// Source is the path on the host, Destination the path in the container.
 	Source, Destination string
+
+	// Unprepared says that Source does not show the subPath yet. It has to be made when the container starts, since an init
+	// container may have to fill the volume first: [Manager.ContainerMounts] does.
+	Unprepared bool
 
 	// ReadOnly says that the container cannot write: it asked for that, or the volume allows nothing else.
 	ReadOnly bool
@@ -55,17 +62,28 @@ func (m Mount) OCI() specs.Mount {
 	return specs.Mount{Type: "bind", Source: m.Source, Destination: m.Destination, Options: options}
 }
 
-// containerStatus tells which mounts the container gets of the pod's volumes.
-func containerStatus(c *v1.Container, volumes []VolumeStatus) ContainerStatus {
+// containerStatuses tells which mounts the pod's containers get of its volumes.
+func containerStatuses(host volume.Host, pod *v1.Pod, volumes []VolumeStatus) []ContainerStatus {
+	var containers []ContainerStatus
+	for _, c := range containersOf(pod) {
+		containers = append(containers, containerStatus(host, pod, c, volumes))
+	}
+	return containers
+}
+
+func containerStatus(host volume.Host, pod *v1.Pod, c *v1.Container, volumes []VolumeStatus) ContainerStatus {
 	status := ContainerStatus{Name: c.Name}
-	for _, m := range c.VolumeMounts {
+	for i, m := range c.VolumeMounts {
 		missing := MissingMount{Volume: m.Name, Destination: destination(m.MountPath)}
-		i := slices.IndexFunc(volumes, func(v VolumeStatus) bool { return v.Name == m.Name })
-		if i < 0 || volumes[i].State != Mounted {
+		j := slices.IndexFunc(volumes, func(v VolumeStatus) bool { return v.Name == m.Name })
+		if j < 0 || volumes[j].State != Mounted {
 			status.Missing = append(status.Missing, missing)
 			continue
 		}
-		mount, err := containerMount(c, &m, &volumes[i])
+		mount, err := containerMount(c, &m, &volumes[j])
+		if mount.SubPath != "" {
+			mount.Source, mount.Unprepared = subPathTarget(host, pod.UID, c, i), true
+		}
 		if err != nil {
 			missing.Err = err
 			status.Missing = append(status.Missing, missing)
@@ -92,14 +110,9 @@ func (s *ContainerStatus) errs() []error {
 	return errs
 }
 
+// containerMount tells what the container asks for. The subPath has been rendered.
 func containerMount(c *v1.Container, m *v1.VolumeMount, v *VolumeStatus) (Mount, error) {
-	mount := Mount{Volume: m.Name, Source: v.Path, Destination: destination(m.MountPath), ReadOnly: m.ReadOnly || v.ReadOnly, Propagation: v1.MountPropagationNone}
-	switch {
-	case m.SubPath != "":
-		return Mount{}, volume.Errorf(volume.ErrNotSupported, "subPath %q is not served yet", m.SubPath)
-	case m.SubPathExpr != "":
-		return Mount{}, volume.Errorf(volume.ErrNotSupported, "subPathExpr %q is not served yet", m.SubPathExpr)
-	}
+	mount := Mount{Volume: m.Name, SubPath: m.SubPath, Source: v.Path, Destination: destination(m.MountPath), ReadOnly: m.ReadOnly || v.ReadOnly, Propagation: v1.MountPropagationNone}
 	if m.MountPropagation != nil {
 		mount.Propagation = *m.MountPropagation
 	}

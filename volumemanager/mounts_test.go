@@ -15,15 +15,15 @@ import (
 	"github.com/volumekit/volumekit/volume"
 )
 
-// mountsOf returns the mounts of a container that mounts one writable volume as m says.
-func mountsOf(m v1.VolumeMount, change ...func(*v1.Container, *VolumeStatus)) ([]Mount, error) {
+// mountsAsked returns the mounts of a container that mounts one writable volume as m says.
+func mountsAsked(m v1.VolumeMount, change ...func(*v1.Container, *VolumeStatus)) ([]Mount, error) {
 	m.Name = "data"
 	c := v1.Container{Name: "main", VolumeMounts: []v1.VolumeMount{m}}
 	status := VolumeStatus{Name: "data", Path: "/root/data", State: Mounted}
 	for _, f := range change {
 		f(&c, &status)
 	}
-	container := containerStatus(&c, []VolumeStatus{status})
+	container := containerStatus(volume.Host{Root: "/root"}, &v1.Pod{}, &c, []VolumeStatus{status})
 	return container.Mounts, errors.Join(container.errs()...)
 }
 
@@ -52,7 +52,7 @@ func TestAMountReachesTheRuntimeAsTheContainerAskedForIt(t *testing.T) {
 			if test.change == nil {
 				test.change = func(*v1.Container, *VolumeStatus) {}
 			}
-			mounts, err := mountsOf(test.mount, test.change)
+			mounts, err := mountsAsked(test.mount, test.change)
 			require.NoError(t, err)
 			require.Len(t, mounts, 1)
 			assert.Equal(t, specs.Mount{Type: "bind", Source: "/root/data", Destination: "/data", Options: test.options}, mounts[0].OCI())
@@ -66,8 +66,6 @@ func TestAMountThatCannotBeHadIsRefusedByName(t *testing.T) {
 		kind  error
 		says  string
 	}{
-		"a sub path":                                    {v1.VolumeMount{SubPath: "a"}, volume.ErrNotSupported, `subPath "a"`},
-		"a sub path expression":                         {v1.VolumeMount{SubPathExpr: "$(A)"}, volume.ErrNotSupported, `subPathExpr "$(A)"`},
 		"propagation both ways, not privileged":         {v1.VolumeMount{MountPropagation: ptr.To(v1.MountPropagationBidirectional)}, volume.ErrInvalid, "privileged"},
 		"unknown propagation":                           {v1.VolumeMount{MountPropagation: ptr.To(v1.MountPropagationMode("Sideways"))}, volume.ErrInvalid, `"Sideways"`},
 		"a bind mount option that Kubernetes lacks":     {v1.VolumeMount{BindMountOptions: []string{"noatime"}}, volume.ErrInvalid, `"noatime"`},
@@ -78,7 +76,7 @@ func TestAMountThatCannotBeHadIsRefusedByName(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.mount.MountPath = "/data"
-			mounts, err := mountsOf(test.mount)
+			mounts, err := mountsAsked(test.mount)
 			require.ErrorIs(t, err, test.kind)
 			assert.ErrorContains(t, err, test.says)
 			assert.ErrorContains(t, err, `container "main": volume "data" at /data: `)
@@ -88,7 +86,7 @@ func TestAMountThatCannotBeHadIsRefusedByName(t *testing.T) {
 }
 
 func TestAPathWithoutALeadingSlashIsTakenFromTheContainersRoot(t *testing.T) {
-	mounts, err := mountsOf(v1.VolumeMount{MountPath: "data/../logs"})
+	mounts, err := mountsAsked(v1.VolumeMount{MountPath: "data/../logs"})
 	require.NoError(t, err)
 	assert.Equal(t, "/logs", mounts[0].Destination)
 }
@@ -102,7 +100,7 @@ func TestParentsAreMountedBeforeWhatIsMountedInsideThem(t *testing.T) {
 		volumes = append(volumes, VolumeStatus{Name: m.Name, State: Mounted})
 	}
 	var order []string
-	for _, m := range containerStatus(&c, volumes).Mounts {
+	for _, m := range containerStatus(volume.Host{Root: "/root"}, &v1.Pod{}, &c, volumes).Mounts {
 		order = append(order, m.Volume)
 	}
 	assert.Equal(t, []string{"root", "outer", "other", "inner"}, order)
@@ -110,7 +108,7 @@ func TestParentsAreMountedBeforeWhatIsMountedInsideThem(t *testing.T) {
 
 func TestAVolumeThatIsNotSetUpIsNotHandedOut(t *testing.T) {
 	for _, state := range []VolumeState{Failed, Pending} {
-		mounts, err := mountsOf(v1.VolumeMount{MountPath: "/data"}, func(_ *v1.Container, v *VolumeStatus) { v.State = state })
+		mounts, err := mountsAsked(v1.VolumeMount{MountPath: "/data"}, func(_ *v1.Container, v *VolumeStatus) { v.State = state })
 		require.NoError(t, err)
 		assert.Empty(t, mounts, state)
 	}
@@ -118,9 +116,16 @@ func TestAVolumeThatIsNotSetUpIsNotHandedOut(t *testing.T) {
 
 func TestARawDeviceIsRefusedByName(t *testing.T) {
 	c := v1.Container{Name: "main", VolumeDevices: []v1.VolumeDevice{{Name: "disk", DevicePath: "/dev/xvda"}}}
-	missing := containerStatus(&c, nil).Missing
+	missing := containerStatus(volume.Host{}, &v1.Pod{}, &c, nil).Missing
 	require.Len(t, missing, 1)
 	assert.Equal(t, "disk", missing[0].Volume)
 	assert.Equal(t, "/dev/xvda", missing[0].Destination)
 	require.ErrorIs(t, missing[0].Err, volume.ErrNotSupported)
+}
+
+func TestASubPathHasAPlaceOfItsOwnThatHasToBePrepared(t *testing.T) {
+	mounts, err := mountsAsked(v1.VolumeMount{MountPath: "/data", SubPath: "a/b"})
+	require.NoError(t, err)
+	assert.Equal(t, []Mount{{Volume: "data", SubPath: "a/b", Source: "/root/pods/volume-subpaths/data/main/0", Destination: "/data",
+		Unprepared: true, Propagation: v1.MountPropagationNone}}, mounts)
 }

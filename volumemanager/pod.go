@@ -3,8 +3,10 @@
 package volumemanager
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,6 +14,36 @@ import (
 
 	"github.com/volumekit/volumekit/volume"
 )
+
+// checked returns the pod as it is served: it has passed checkPod, and its subPathExpr are rendered.
+func (m *Manager) checked(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
+	if err := checkPod(pod); err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(containersOf(pod), hasSubPath) {
+		return pod, nil
+	}
+	rendered := pod.DeepCopy()
+	var errs []error
+	for _, c := range containersOf(rendered) {
+		for i := range c.VolumeMounts {
+			mount := &c.VolumeMounts[i]
+			if mount.SubPath == "" && mount.SubPathExpr == "" {
+				continue
+			}
+			subPath, err := renderSubPath(ctx, m.host, pod, c, mount)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("pod %s: container %q: volume %q: %w", podName(pod), c.Name, mount.Name, err))
+			}
+			mount.SubPath, mount.SubPathExpr = subPath, ""
+		}
+	}
+	return rendered, errors.Join(errs...)
+}
+
+func hasSubPath(c *v1.Container) bool {
+	return slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return m.SubPath != "" || m.SubPathExpr != "" })
+}
 
 // checkPod reports everything that makes the pod's volumes and mounts ambiguous or unsafe. A pod with such an error is
 // refused as a whole, before anything is touched; a volume that merely cannot be served is not this function's business.

@@ -4,7 +4,6 @@ package volumemanager
 
 import (
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volumekit/volumekit/volume"
 )
@@ -28,7 +27,7 @@ func resolve(plugins *volume.VolumePluginMgr, pod *v1.Pod, entry *v1.Volume) pod
 	if v.plugin, v.err = plugins.FindPluginBySpec(v.spec); v.err != nil {
 		return v
 	}
-	v.id = volumeID{plugin: v.plugin.Name(), name: v.spec.Name()}
+	v.id = volumeID{Plugin: v.plugin.Name(), Name: v.spec.Name()}
 	if v.err = checkServed(v.plugin, v.spec); v.err != nil {
 		return v
 	}
@@ -77,9 +76,8 @@ func (v *podVolume) wrap(op string, status VolumeStatus, err error) error {
 	return &volume.Error{Op: op, Volume: v.name, Pod: podName(v.pod), Plugin: status.Plugin, Path: status.Path, Err: err}
 }
 
-func (v *podVolume) key() string { return key(v.pod.UID, v.id) }
-
-// key names a volume of a pod among those of the manager.
-func key(uid types.UID, id volumeID) string {
-	return string(uid) + "/" + id.plugin + "/" + id.name
+// requiresRemount reports whether the volume has to be set up again from time to time.
+func (v *podVolume) requiresRemount() bool {
+	plugin, ok := v.plugin.(volume.RemountVolumePlugin)
+	return ok && plugin.RequiresRemount(v.spec)
 }

@@ -10,42 +10,47 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utilstrings "k8s.io/utils/strings"
 
+	"github.com/volumekit/volumekit/internal/mountid"
 	"github.com/volumekit/volumekit/internal/record"
 	"github.com/volumekit/volumekit/volume"
 )
 
-// The records of a pod are in its directory:
-//
-//	pods/UID/records/pod                      the pod, as far as its volumes are concerned
-//	pods/UID/records/PLUGIN/VOLUME            one volume that may be set up
-//	pods/UID/records/PLUGIN/VOLUME~           one volume whose tearing down has begun
-//
-// The names alone say what to tear down, so a record whose content is damaged is as good as a whole one for that.
 const (
-	recordsDir    = "records"
-	podRecordName = "pod"
-	tearingDown   = "~"
+	// recordName is the name of a pod's record in the pod's directory. It tells that the pod was set up here.
+	recordName = "volumekit.json"
+
+	// leavingName is the record's name once the tearing down of all volumes has begun. That is one rename, instead of writing
+	// the record again with a mark at each.
+	leavingName = "volumekit.leaving.json"
 
 	// recordVersion changes when an older program would misunderstand a record.
 	recordVersion = 1
 )
 
-// volumeID names a volume of a pod by what its record's name holds.
-type volumeID struct {
-	plugin string // the plugin's name
-	name   string // [volume.Spec.Name]
+// podRecord is what is recorded of a pod: what has to be known to go on after a crash.
+type podRecord struct {
+	// Pod is the pod, as far as its volumes are concerned; see recordedPod.
+	Pod *v1.Pod `json:"pod"`
+
+	// Volumes are those that may be there, in any order.
+	Volumes []volumeRecord `json:"volumes,omitempty"`
 }
 
-// volumeRecord is the content of a volume's record.
+// volumeID names a volume among those of a pod.
+type volumeID struct {
+	Plugin string `json:"plugin"` // the plugin's name
+	Name   string `json:"name"`   // [volume.Spec.Name]
+}
+
+// volumeRecord is what is recorded of a volume before anything is done for it.
 type volumeRecord struct {
-	// Namespace and Pod are the pod's names, for messages when the pod's own record is damaged.
-	Namespace string `json:"namespace"`
-	Pod       string `json:"pod"`
+	volumeID
 
 	// Volume is the name that the pod gives the volume.
 	Volume string `json:"volume"`
@@ -55,21 +60,40 @@ type volumeRecord struct {
 	PersistentVolume *v1.PersistentVolume `json:"persistentVolume,omitempty"`
 	ReadOnly         bool                 `json:"readOnly,omitempty"`
 
+	// TearingDown says that tearing down has begun, and has to end before the volume can be set up again.
+	TearingDown bool `json:"tearingDown,omitempty"`
+
 	// Failure says why the volume could not be set up the last time; empty if that is not so.
 	Failure string `json:"failure,omitempty"`
+
+	// Mount tells what was mounted at the volume's path when it had been set up; nil if that is not known, or was no mount.
+	Mount *mountid.Identity `json:"mount,omitempty"`
 }
 
-func newVolumeRecord(pod *v1.Pod, podVolume string, spec *volume.Spec) *volumeRecord {
-	r := &volumeRecord{Namespace: pod.Namespace, Pod: pod.Name, Volume: podVolume, PersistentVolume: spec.PersistentVolume, ReadOnly: spec.ReadOnly}
-	if spec.Volume != nil {
-		r.Source = &spec.Volume.VolumeSource
+func newVolumeRecord(v *podVolume) *volumeRecord {
+	r := &volumeRecord{volumeID: v.id, Volume: v.name, PersistentVolume: v.spec.PersistentVolume, ReadOnly: v.spec.ReadOnly}
+	if v.spec.Volume != nil {
+		r.Source = &v.spec.Volume.VolumeSource
 	}
 	return r
 }
 
-// podRecord returns the part of a pod that its volumes and their mounts depend on. Environment variables, commands and the
+// spec returns the spec that the volume was set up from.
+func (r *volumeRecord) spec() *volume.Spec {
+	if r.PersistentVolume != nil {
+		return volume.NewSpecFromPersistentVolume(r.PersistentVolume, r.ReadOnly)
+	}
+	spec := volume.NewSpecFromVolume(&v1.Volume{Name: r.Volume})
+	if r.Source != nil {
+		spec.Volume.VolumeSource = *r.Source
+	}
+	spec.ReadOnly = r.ReadOnly
+	return spec
+}
+
+// recordedPod returns the part of a pod that its volumes and their mounts depend on. Environment variables, commands and the
 // like stay out: they can hold secrets.
-func podRecord(pod *v1.Pod) *v1.Pod {
+func recordedPod(pod *v1.Pod) *v1.Pod {
 	kept := &v1.Pod{}
 	kept.Namespace, kept.Name, kept.UID = pod.Namespace, pod.Name, pod.UID
 	kept.Spec.Volumes = pod.Spec.Volumes
@@ -80,19 +104,19 @@ func podRecord(pod *v1.Pod) *v1.Pod {
 		kept.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: security.FSGroup, FSGroupChangePolicy: security.FSGroupChangePolicy}
 	}
 	for i := range pod.Spec.InitContainers {
-		kept.Spec.InitContainers = append(kept.Spec.InitContainers, containerRecord(&pod.Spec.InitContainers[i]))
+		kept.Spec.InitContainers = append(kept.Spec.InitContainers, recordedContainer(&pod.Spec.InitContainers[i]))
 	}
 	for i := range pod.Spec.Containers {
-		kept.Spec.Containers = append(kept.Spec.Containers, containerRecord(&pod.Spec.Containers[i]))
+		kept.Spec.Containers = append(kept.Spec.Containers, recordedContainer(&pod.Spec.Containers[i]))
 	}
 	for i := range pod.Spec.EphemeralContainers {
-		c := containerRecord((*v1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon))
+		c := recordedContainer((*v1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon))
 		kept.Spec.EphemeralContainers = append(kept.Spec.EphemeralContainers, v1.EphemeralContainer{EphemeralContainerCommon: v1.EphemeralContainerCommon(c)})
 	}
 	return kept
 }
 
-func containerRecord(c *v1.Container) v1.Container {
+func recordedContainer(c *v1.Container) v1.Container {
 	kept := v1.Container{Name: c.Name, RestartPolicy: c.RestartPolicy, Resources: c.Resources, VolumeMounts: c.VolumeMounts, VolumeDevices: c.VolumeDevices}
 	if c.SecurityContext != nil {
 		kept.SecurityContext = &v1.SecurityContext{Privileged: c.SecurityContext.Privileged}
@@ -100,118 +124,125 @@ func containerRecord(c *v1.Container) v1.Container {
 	return kept
 }
 
-// podRecords reads and writes the records of one pod.
-type podRecords struct {
-	dir string
+func recordPath(host volume.Host, uid types.UID) string {
+	return filepath.Join(host.PodDir(uid), recordName)
 }
 
-func recordsOf(host volume.Host, uid types.UID) podRecords {
-	return podRecords{filepath.Join(host.PodDir(uid), recordsDir)}
+func leavingPath(host volume.Host, uid types.UID) string {
+	return filepath.Join(host.PodDir(uid), leavingName)
 }
 
-// exist reports whether anything is, or was to be, recorded of the pod.
-func (r podRecords) exist() bool {
-	_, err := os.Lstat(r.dir)
-	return !errors.Is(err, fs.ErrNotExist) // what cannot be looked at may be there
+// isRecorded reports whether anything is, or was to be, recorded of the pod.
+func isRecorded(host volume.Host, uid types.UID) bool {
+	return record.Exists(recordPath(host, uid)) || record.Exists(leavingPath(host, uid))
 }
 
-func (r podRecords) podPath() string {
-	return filepath.Join(r.dir, podRecordName)
-}
-
-func (r podRecords) volumePath(id volumeID) string {
-	return filepath.Join(r.dir, utilstrings.EscapeQualifiedName(id.plugin), id.name)
-}
-
-func (r podRecords) readPod() (*v1.Pod, error) {
-	var pod v1.Pod
-	if err := record.Read(r.podPath(), recordVersion, &pod); err != nil {
-		return nil, err
-	}
-	if pod.Name == "" || pod.Namespace == "" {
-		return nil, fmt.Errorf("%w %s: it names no pod", record.ErrDamaged, r.podPath())
-	}
-	return &pod, nil
-}
-
-func (r podRecords) writePod(pod *v1.Pod) error {
-	return record.Write(r.podPath(), recordVersion, podRecord(pod))
-}
-
-// readVolume reads the volume's record, marked or not.
-func (r podRecords) readVolume(id volumeID) (*volumeRecord, error) {
-	var v volumeRecord
-	err := record.Read(r.volumePath(id), recordVersion, &v)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = record.Read(r.volumePath(id)+tearingDown, recordVersion, &v)
+// readRecord reads the pod's record. The error matches fs.ErrNotExist if there is none, and record.ErrDamaged if it cannot be
+// understood.
+func readRecord(host volume.Host, uid types.UID) (*podRecord, error) {
+	leaving := record.Exists(leavingPath(host, uid))
+	path := recordPath(host, uid)
+	var r podRecord
+	err := record.Read(path, recordVersion, &r)
+	if errors.Is(err, fs.ErrNotExist) && leaving {
+		path = leavingPath(host, uid)
+		err = record.Read(path, recordVersion, &r)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &v, nil
+	if err := r.check(uid); err != nil {
+		return nil, fmt.Errorf("%w %s: %w", record.ErrDamaged, path, err)
+	}
+	if leaving {
+		for i := range r.Volumes {
+			r.Volumes[i].TearingDown = true
+		}
+	}
+	return &r, nil
 }
 
-func (r podRecords) writeVolume(id volumeID, v *volumeRecord) error {
-	return record.Write(r.volumePath(id), recordVersion, v)
+// check refuses what cannot have been written here: names become parts of paths.
+func (r *podRecord) check(uid types.UID) error {
+	if r.Pod == nil || r.Pod.Name == "" || r.Pod.Namespace == "" {
+		return errors.New("it names no pod")
+	}
+	if r.Pod.UID != uid {
+		return fmt.Errorf("it is that of a pod with the UID %.64q", r.Pod.UID)
+	}
+	for i := range r.Volumes {
+		if err := r.Volumes[i].check(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// beginTearDown marks the volume as one that must be torn down before it can be set up again. A volume without a record
-// needs no mark.
-func (r podRecords) beginTearDown(id volumeID) error {
-	err := os.Rename(r.volumePath(id), r.volumePath(id)+tearingDown)
+// isLost reports whether nothing but the volume's name is known, because the record was damaged.
+func (r *volumeRecord) isLost() bool { return r.Source == nil && r.PersistentVolume == nil }
+
+func (r *volumeRecord) check() error {
+	return errors.Join(
+		volume.CheckPathElement("plugin", utilstrings.EscapeQualifiedName(r.Plugin)),
+		volume.CheckName(r.Name),
+		volume.CheckName(r.Volume))
+}
+
+// writeRecord writes the pod's record. Which volumes are being torn down is marked in it.
+func writeRecord(host volume.Host, r *podRecord) error {
+	if err := record.Write(recordPath(host, r.Pod.UID), recordVersion, r); err != nil {
+		return err
+	}
+	return record.Remove(leavingPath(host, r.Pod.UID))
+}
+
+// markLeaving records that the tearing down of all volumes has begun.
+func markLeaving(host volume.Host, uid types.UID) error {
+	err := os.Rename(recordPath(host, uid), leavingPath(host, uid))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return nil // so it was already
 	}
 	return err
 }
 
-func (r podRecords) isTearingDown(id volumeID) (bool, error) {
-	_, err := os.Lstat(r.volumePath(id) + tearingDown)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// removeVolume removes what was recorded of the volume, the mark included.
-func (r podRecords) removeVolume(id volumeID) error {
-	path := r.volumePath(id)
-	return errors.Join(record.Remove(path+tearingDown), record.Remove(path), record.RemoveDir(filepath.Dir(path)))
-}
-
-// removePod removes the pod's record and the directory, once no volume's record is left in it.
-func (r podRecords) removePod() error {
-	if err := errors.Join(record.Remove(r.podPath()), record.RemoveDir(r.dir)); err != nil || !r.exist() {
-		return err
-	}
-	plugins, err := subdirectories(r.dir)
-	if err != nil {
-		return err
-	}
-	for _, plugin := range plugins { // without records: a crash has left them
-		if err := record.RemoveDir(filepath.Join(r.dir, plugin)); err != nil {
+// removeRecord removes what is recorded of the pod, and then the pod's directory if nothing else is in it.
+func removeRecord(host volume.Host, uid types.UID) error {
+	paths := []string{recordPath(host, uid), leavingPath(host, uid)}
+	for _, path := range paths {
+		if err := record.Remove(path); err != nil {
 			return err
 		}
 	}
-	return record.RemoveDir(r.dir)
+	err := syscall.Rmdir(host.PodDir(uid))
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, path := range paths {
+		if err := record.RemoveUnfinished(path); err != nil {
+			return err
+		}
+	}
+	removeEmpty(host.PodDir(uid))
+	return nil
 }
 
-// volumes lists the volumes that have a record, each once, whether it is being torn down or not.
-func (r podRecords) volumes() ([]volumeID, error) {
-	plugins, err := subdirectories(r.dir)
+// directoriesOfVolumes lists the volumes of the pod that are there as directories. Whoever asks has made sure that the pod is
+// recorded: otherwise they are those of another program, such as a kubelet.
+func directoriesOfVolumes(host volume.Host, uid types.UID) ([]volumeID, error) {
+	plugins, err := subdirectories(host.PodVolumesDir(uid))
 	if err != nil {
 		return nil, err
 	}
 	var ids []volumeID
 	for _, plugin := range plugins {
-		names, err := record.List(filepath.Join(r.dir, plugin))
+		names, err := subdirectories(filepath.Join(host.PodVolumesDir(uid), plugin))
 		if err != nil {
 			return nil, err
 		}
 		for _, name := range names {
-			id := volumeID{plugin: utilstrings.UnescapeQualifiedName(plugin), name: strings.TrimSuffix(name, tearingDown)}
-			// A file that no volume can have is somebody else's, such as an editor's.
-			if volume.CheckName(id.name) == nil && !slices.Contains(ids, id) {
+			// Plugins make volumes beside their place, under the same name behind a dot; a crash may have left only that.
+			id := volumeID{Plugin: utilstrings.UnescapeQualifiedName(plugin), Name: strings.TrimPrefix(name, ".")}
+			if volume.CheckName(id.Name) == nil && !slices.Contains(ids, id) {
 				ids = append(ids, id)
 			}
 		}
@@ -234,27 +265,40 @@ func subdirectories(dir string) ([]string, error) {
 	return names, nil
 }
 
-// names returns the pod's namespace and name from whichever record tells, or nothing.
-func (r podRecords) names() (namespace, name string) {
-	if pod, err := r.readPod(); err == nil {
-		return pod.Namespace, pod.Name
+// podUIDs lists the pods of which something is recorded, and those whose directory is empty: a crash has left that.
+func podUIDs(host volume.Host) (recorded []types.UID, foreign []types.UID, err error) {
+	entries, err := os.ReadDir(host.PodsDir())
+	if errors.Is(err, fs.ErrNotExist) {
+		err = checkDangling(host.Root)
 	}
-	ids, err := r.volumes()
 	if err != nil {
-		return "", ""
+		return nil, nil, fmt.Errorf("list pods: %w", err)
 	}
-	for _, id := range ids {
-		if v, err := r.readVolume(id); err == nil {
-			return v.Namespace, v.Pod
+	for _, entry := range entries {
+		uid := types.UID(entry.Name())
+		if !entry.IsDir() || volume.CheckPodUID(uid) != nil {
+			continue
+		}
+		if isRecorded(host, uid) || isEmpty(host.PodDir(uid)) {
+			recorded = append(recorded, uid)
+		} else {
+			foreign = append(foreign, uid)
 		}
 	}
-	return "", ""
+	return recorded, foreign, nil
 }
 
-// podName is how messages name the pod: by its names, or by its UID if no record tells them.
-func (r podRecords) podName(uid types.UID) string {
-	if namespace, name := r.names(); name != "" {
-		return namespace + "/" + name
+func isEmpty(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	return err == nil && len(entries) == 0
+}
+
+// checkDangling tells a root that was never made from one that leads to what is not there now, such as a disk that is not
+// mounted.
+func checkDangling(root string) error {
+	if _, err := os.Lstat(root); err != nil {
+		return nil
 	}
-	return string(uid)
+	_, err := os.Stat(root)
+	return err
 }

@@ -6,23 +6,17 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/volumekit/volumekit/volume"
 )
 
-// grace is how long an operation whose context has ended may take to return by itself, with an error of its own, before
-// it is left to itself.
-const grace = time.Second
-
-// serial runs operations of one key one after the other. An operation that does not end when its context does is left
-// behind, and holds up nothing but the later operations of its key.
+// serial has those wait for each other who use the same key.
 type serial struct {
 	mu   sync.Mutex
 	keys map[string]*turn
 }
 
-// turn is the right to run the operations of one key.
+// turn is the right to use one key.
 type turn struct {
 	token chan struct{} // holds one element while nobody runs
 	users int           // those who run or wait
@@ -45,34 +39,6 @@ func (s *serial) acquire(ctx context.Context, key string) (release func(), err e
 		t.token <- struct{}{}
 		s.leave(key, t)
 	}, nil
-}
-
-// do runs f in its turn. An error that matches volume.ErrUncertain may say that ctx ended first and that f goes on, or was
-// not started: f must not write to what the caller reads in that case.
-func (s *serial) do(ctx context.Context, key string, f func() error) error {
-	release, err := s.acquire(ctx, key)
-	if err != nil {
-		return err
-	}
-	ended := make(chan error, 1)
-	go func() {
-		err := f()
-		release()
-		ended <- err
-	}()
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-	}
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
-	select {
-	case err := <-ended:
-		return err
-	case <-timer.C:
-		return volume.Errorf(volume.ErrUncertain, "given up waiting for an operation that goes on: %w", context.Cause(ctx))
-	}
 }
 
 func (s *serial) join(key string) *turn {

@@ -3,10 +3,30 @@
 package volumemanager
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volumekit/volumekit/volume"
 )
+
+// Status tells what a manager holds: what is wanted, what is there, and what is being done about the difference.
+type Status struct {
+	// Time is when it was so.
+	Time time.Time
+
+	// Running says that [Manager.Run] is at work, so that what is missing will be tried again.
+	Running bool
+
+	// Recovered says that what an earlier manager left has been taken over, see [Manager.Recover].
+	Recovered bool
+
+	// Complete says that [Manager.SetPods] has told all pods that are wanted, so that the volumes of others may go.
+	Complete bool
+
+	// Pods are in the order of their UIDs.
+	Pods []PodStatus
+}
 
 // PodStatus tells what a pod has of its volumes.
 type PodStatus struct {
@@ -16,13 +36,18 @@ type PodStatus struct {
 	// UID names the pod's directory.
 	UID types.UID
 
+	// Leaving says that the pod is not wanted any more: its volumes go as soon as its containers are gone. In what
+	// [Manager.Status] returns of a manager that does not know yet which pods are wanted, it is false.
+	Leaving bool
+
 	// Volumes are in the order of the pod's spec.volumes; after them come those that are on disk but not in the spec.
 	Volumes []VolumeStatus
 
 	// Containers are in the order in which the pod lists them: init containers, containers, ephemeral containers.
 	Containers []ContainerStatus
 
-	// Err says what is wrong with the pod as a whole: it was refused, or its record is damaged. Nil if nothing is.
+	// Err says what is wrong with the pod as a whole: it was refused, its record is damaged, or what it waits for. Nil if
+	// nothing is.
 	Err error
 }
 
@@ -46,13 +71,47 @@ type VolumeStatus struct {
 	// Err says why State is Failed or Pending. It is nil if State is Mounted.
 	Err error
 
-	// Warnings are what the plugin had to say although it went on. Only SetUpPod fills them.
+	// Warnings are what the plugin had to say although it went on, when it last set the volume up. [Inspect] does not know
+	// them.
 	Warnings []string
+
+	// Running is the operation that is under way, nil if there is none, and in what [Inspect] returns.
+	Running *RunningOperation
+
+	// Failures counts the attempts that failed since the last one that did not, and since the pod changed. [Inspect] does
+	// not know them.
+	Failures int
+
+	// NextTry is when the volume is tried again, zero if nothing is planned: there is no need, or no [Manager.Run].
+	NextTry time.Time
 
 	// Metrics tell how full the volume is, nil if they were not asked for or the plugin has none. MetricsErr says why they
 	// could not be had.
 	Metrics    *volume.Metrics
 	MetricsErr error
+}
+
+// Reason is the text of Err without the names of the volume and the pod, which whoever shows a status shows anyway. It is
+// empty if Err is nil, and may have several lines.
+func (v *VolumeStatus) Reason() string {
+	err := v.Err
+	if e, ok := err.(*volume.Error); ok {
+		err = e.Err
+	}
+	return errorText(err)
+}
+
+// RunningOperation is an operation that is under way.
+type RunningOperation struct {
+	// Operation is what is being done.
+	Operation Operation
+
+	// Since is when it was begun.
+	Since time.Time
+
+	// Abandoned says that its deadline has passed but the plugin has not returned: nothing else is done to the volume until
+	// it does, since calls for one volume must not overlap.
+	Abandoned bool
 }
 
 // VolumeState sums up what has become of a volume.
@@ -63,7 +122,8 @@ const (
 	Mounted VolumeState = "mounted"
 	// Failed volumes are not served, or it cannot be told whether they are there.
 	Failed VolumeState = "failed"
-	// Pending volumes are not there yet, or not any more: SetUpPod or TearDownPod was interrupted or has not come to them.
+	// Pending volumes are not there yet, or not any more: they were not come to, or it was interrupted, or they wait for a
+	// plugin.
 	Pending VolumeState = "pending"
 )
 
@@ -87,4 +147,11 @@ type MissingMount struct {
 	// Err says why, if the reason lies in how the container asks for it. It is nil if the volume itself is not there, whose
 	// status says why.
 	Err error
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }

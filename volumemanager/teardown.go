@@ -7,14 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
-	"strings"
 	"syscall"
 
 	"k8s.io/apimachinery/pkg/types"
-	utilstrings "k8s.io/utils/strings"
 
-	"github.com/volumekit/volumekit/internal/parallel"
+	"github.com/volumekit/volumekit/internal/subpath"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -23,108 +20,94 @@ import (
 // error joins a *[volume.Error] for each that failed, and the same call goes on from there. It succeeds for a pod of which
 // nothing is there.
 //
-// A pod of which nothing at all is recorded was not set up here, though its directory may be: it is left alone. So is what
-// somebody else keeps in the pod's directory.
+// The caller has seen to it that no container uses the volumes any more, or gave [Options] Containers, which are asked. A pod
+// of which nothing at all is recorded was not set up here, though its directory may be: it is left alone. So is what somebody
+// else keeps in the pod's directory.
+//
+// It is the simple way, like [Manager.SetUpPod]. While [Manager.Run] sees to pods, [Manager.RemovePod] is the way.
 func (m *Manager) TearDownPod(ctx context.Context, uid types.UID) error {
-	if err := errors.Join(m.checkOpen(), volume.CheckPodUID(uid)); err != nil {
+	if err := errors.Join(m.checkSimple(), volume.CheckPodUID(uid)); err != nil {
 		return err
 	}
-	release, err := m.pods.acquire(ctx, string(uid))
+	release, err := m.turns.acquire(ctx, string(uid))
 	if err != nil {
 		return fmt.Errorf("pod %s: %w", uid, err)
 	}
 	defer release()
-	if err := checkPodLinks(m.host, uid); err != nil {
-		return fmt.Errorf("pod %s: %w", uid, err)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.pod(uid)
+	p.readAgain()
+	p.unwant()
+	p.settle(ctx, onceOnly)
+	if len(p.volumes) == 0 && p.err == nil {
+		return nil
 	}
-	records := recordsOf(m.host, uid)
-	ids, err := volumesOf(m.host, records, uid)
-	if err != nil {
-		return fmt.Errorf("pod %s: list its volumes: %w", uid, err)
-	}
-	pod := records.podName(uid)
-	errs := make([]error, len(ids))
-	parallel.Each(len(ids), atOnce, func(i int) {
-		id := ids[i]
-		err := m.volumes.do(ctx, key(uid, id), func() error { return m.tearDown(ctx, records, uid, id) })
-		if err != nil {
-			errs[i] = &volume.Error{Op: "tear down", Volume: id.name, Pod: pod, Plugin: id.plugin, Err: err}
-		}
-	})
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	removeEmptyTree(m.host.PodVolumesDir(uid))
-	if err := records.removePod(); err != nil {
-		return fmt.Errorf("pod %s: %w", uid, err)
-	}
-	removeEmpty(m.host.PodDir(uid), m.host.PodsDir())
-	return nil
+	status := p.status()
+	p.leaving = false // what comes of it is for whoever asks next
+	m.forget(p)
+	return status.err()
 }
 
-func (m *Manager) tearDown(ctx context.Context, records podRecords, uid types.UID, id volumeID) error {
-	plugin, err := m.plugins.FindPluginByName(id.plugin)
+// tearDown takes a volume away. name is the volume's in the pod.
+func (m *Manager) tearDown(ctx context.Context, uid types.UID, name string, recorded *volumeRecord, r *result) error {
+	id := recorded.volumeID
+	plugin, err := m.plugins.FindPluginByName(id.Plugin)
 	if err != nil {
-		return fmt.Errorf("%w: register it and tear the pod down again", err)
+		return fmt.Errorf("%w: the volume stays until it is", err)
 	}
-	unmounter, err := plugin.NewUnmounter(id.name, uid)
+	unmounter, err := plugin.NewUnmounter(id.Name, uid)
 	if err != nil {
 		return err
 	}
 	if err := checkVolumeLinks(m.host, uid, id); err != nil {
 		return err
 	}
-	// On a full disk the mark is done without: what is torn down is what makes room.
-	if err := records.beginTearDown(id); err != nil && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+	if err := subpath.CleanVolume(ctx, filepath.Join(m.host.PodSubpathsDir(uid), name)); err != nil {
 		return err
 	}
-	if err := unmounter.TearDown(ctx); err != nil {
+	if err := m.checkNothingOnTop(ctx, recorded, unmounter.Path()); err != nil {
 		return err
 	}
-	removeEmpty(filepath.Dir(m.host.PodVolumeDir(uid, id.plugin, id.name)))
-	return records.removeVolume(id)
+	if err := unmounter.TearDown(ctx, volume.TearDownOptions{}); err != nil {
+		return err
+	}
+	removeEmpty(filepath.Dir(m.host.PodVolumeDir(uid, id.Plugin, id.Name)))
+	return nil
 }
 
-// volumesOf lists the volumes of the pod that are recorded, and those of which there is only a directory. The latter count
-// only if something is recorded of the pod: otherwise they are those of another program, such as a kubelet.
-func volumesOf(host volume.Host, records podRecords, uid types.UID) ([]volumeID, error) {
-	ids, err := records.volumes()
-	if err != nil || !records.exist() {
+// removePod takes away what was recorded of a pod whose volumes are gone, and its directories, as far as nothing else is in
+// them. recorded says that it is known to have a record. If volumes are left of which nothing was recorded it does nothing, and returns them.
+func (m *Manager) removePod(ctx context.Context, uid types.UID, recorded bool) (left []volumeID, err error) {
+	if !recorded && !isRecorded(m.host, uid) {
+		removeEmpty(m.host.PodDir(uid))
+		return nil, nil
+	}
+	if err := subpath.Clean(ctx, m.host.PodSubpathsDir(uid)); err != nil {
 		return nil, err
 	}
-	plugins, err := subdirectories(host.PodVolumesDir(uid))
-	if err != nil {
-		return nil, err
-	}
-	for _, plugin := range plugins {
-		names, err := subdirectories(filepath.Join(host.PodVolumesDir(uid), plugin))
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range names {
-			// Plugins make volumes beside their place, under the same name behind a dot; a crash may have left only that.
-			id := volumeID{plugin: utilstrings.UnescapeQualifiedName(plugin), name: strings.TrimPrefix(name, ".")}
-			if volume.CheckName(id.name) == nil && !slices.Contains(ids, id) {
-				ids = append(ids, id)
-			}
+	if !removeEmptyTree(m.host.PodVolumesDir(uid)) {
+		left, err := directoriesOfVolumes(m.host, uid)
+		if err != nil || len(left) > 0 {
+			return left, err
 		}
 	}
-	return ids, nil
+	return nil, removeRecord(m.host, uid)
 }
 
-// removeEmptyTree removes dir and the directories in it, as far as they are empty.
-func removeEmptyTree(dir string) {
-	if syscall.Rmdir(dir) == nil {
-		return
+// removeEmptyTree removes dir and the directories in it, as far as they are empty. It returns whether dir is gone.
+func removeEmptyTree(dir string) bool {
+	if err := syscall.Rmdir(dir); err == nil || errors.Is(err, syscall.ENOENT) {
+		return true
 	}
 	names, err := subdirectories(dir)
 	if err != nil {
-		return // what cannot be listed is left
+		return false // what cannot be listed is left
 	}
 	for _, name := range names {
 		removeEmpty(filepath.Join(dir, name))
 	}
-	removeEmpty(dir)
+	return syscall.Rmdir(dir) == nil
 }
 
 // removeEmpty removes those of the directories that are empty. It is not an error if they are not, or not there.
@@ -132,4 +115,22 @@ func removeEmpty(dirs ...string) {
 	for _, dir := range dirs {
 		_ = syscall.Rmdir(dir) // os.Remove would try unlink first
 	}
+}
+
+// isFull reports whether an error says that a disk has no room left.
+func isFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// pathOf returns where the volume is, or was, as far as its plugin is there to tell.
+func pathOf(plugins *volume.VolumePluginMgr, uid types.UID, id volumeID) string {
+	plugin, err := plugins.FindPluginByName(id.Plugin)
+	if err != nil {
+		return ""
+	}
+	unmounter, err := plugin.NewUnmounter(id.Name, uid)
+	if err != nil {
+		return ""
+	}
+	return unmounter.Path()
 }

@@ -55,6 +55,7 @@ func down(ctx context.Context, args []string, s streams) error {
 	if err != nil {
 		return err
 	}
+	warned := warnings(ctx, manager)
 	errs := make([]error, len(uids))
 	progress := newProgress(s.err, "take down", len(uids))
 	parallel.Each(len(uids), podsAtOnce, func(i int) {
@@ -62,6 +63,9 @@ func down(ctx context.Context, args []string, s streams) error {
 		progress.step()
 	})
 	progress.end()
+	for _, warning := range warned() {
+		s.complain("warning: %s", warning)
+	}
 	gone := 0
 	for i, uid := range uids {
 		if errs[i] == nil {
@@ -71,7 +75,7 @@ func down(ctx context.Context, args []string, s streams) error {
 	}
 	_, _ = fmt.Fprintf(s.out, "the volumes of %d pods are gone\n", gone)
 	if o.all {
-		errs = append(errs, checkEmpty(root, errs))
+		errs = append(errs, manager.Close(), checkEmpty(root, errs))
 	}
 	if err := errors.Join(errs...); err != nil {
 		for line := range strings.Lines(err.Error()) {
@@ -80,6 +84,27 @@ func down(ctx context.Context, args []string, s streams) error {
 		return errNotServed
 	}
 	return nil
+}
+
+// warnings collects what the plugins have to say, such as how a volume on a dead server was unmounted. It collects until the
+// returned function is called, which returns them.
+func warnings(ctx context.Context, manager *volumemanager.Manager) func() []string {
+	ctx, stop := context.WithCancel(ctx)
+	events := manager.Events(ctx, 1000)
+	collected := make(chan []string)
+	go func() {
+		var all []string
+		for e := range events {
+			for _, warning := range e.Warnings {
+				all = append(all, fmt.Sprintf("volume %q of pod %s/%s: %s", e.Volume, e.Namespace, e.Name, warning))
+			}
+		}
+		collected <- all
+	}()
+	return func() []string {
+		stop()
+		return <-collected
+	}
 }
 
 // checkSelection wants exactly one way of saying which pods.

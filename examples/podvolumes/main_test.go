@@ -19,7 +19,13 @@ import (
 	"github.com/volumekit/volumekit/volume/volumetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(volumetest.Main(m)) }
+// TestMain lets the test binary be the program when it is started under its name, as exec does.
+func TestMain(m *testing.M) {
+	if os.Args[0] == "podvolumes" {
+		main()
+	}
+	os.Exit(volumetest.Main(m))
+}
 
 // podvolumes runs the program with the words of the command line and returns what it wrote.
 func podvolumes(t *testing.T, stdin string, args ...string) (status int, out, complaints string) {
@@ -93,8 +99,8 @@ func TestJSONHasTheDocumentedSchema(t *testing.T) {
 			{"name": "cache", "plugin": "kubernetes.io/empty-dir", "path": "CACHE", "readOnly": false, "state": "mounted", "error": ""},
 			{"name": "etc", "plugin": "kubernetes.io/host-path", "path": "/etc", "readOnly": false, "state": "mounted", "error": ""}],
 		"containers": [{"name": "nginx", "mounts": [
-			{"source": "/etc", "destination": "/host", "readOnly": true, "propagation": "HostToContainer", "options": ["rbind", "rslave", "ro", "noexec"]},
-			{"source": "CACHE", "destination": "/var/cache", "readOnly": false, "propagation": "None", "options": ["rbind", "rprivate", "rw"]}]}]
+			{"volume": "etc", "source": "/etc", "destination": "/host", "readOnly": true, "propagation": "HostToContainer", "options": ["rbind", "rslave", "ro", "noexec"]},
+			{"volume": "cache", "source": "CACHE", "destination": "/var/cache", "readOnly": false, "propagation": "None", "options": ["rbind", "rprivate", "rw"]}]}]
 	}]}`, "CACHE", cache), out)
 	requireWell(t, "", "down", "-all", "-root", root)
 	assert.JSONEq(t, `{"pods": []}`, requireWell(t, "", "status", "-o", "json", "-root", root))
@@ -108,7 +114,7 @@ func TestStatusShowsSizesAndLimits(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, make([]byte, 1<<19), 0o600))
 
 	assert.Contains(t, requireWell(t, "", "status", "-root", root), "Ki used of 1Mi (not enforced)")
-	var report reportJSON
+	var report parsedReport
 	require.NoError(t, json.Unmarshal([]byte(requireWell(t, "", "status", "-o", "json", "-root", root)), &report))
 	usage := report.Pods[0].Volumes[0].Usage
 	assert.GreaterOrEqual(t, usage.UsedBytes, int64(1<<19))
@@ -134,7 +140,7 @@ func TestWhatCannotBeServedIsNamedAndTheRestStaysUp(t *testing.T) {
 	status, out, complaints := podvolumes(t, "", "up", "-f", file, "-o", "json", "-root", root)
 	assert.Equal(t, notServed, status)
 	assert.Equal(t, file+`: document 2 (line 5): Pod default/mixed: set up volume "settings" of pod default/mixed: source configMap is not served yet: no plugin for it is registered`+"\n", complaints)
-	var report reportJSON
+	var report parsedReport
 	require.NoError(t, json.Unmarshal([]byte(out), &report))
 	assert.Equal(t, "failed", report.Pods[0].Volumes[0].State)
 	assert.Contains(t, report.Pods[0].Volumes[0].Error, "configMap")
@@ -154,7 +160,7 @@ func TestAPodThatIsRefusedIsNamedWithAllItsFaults(t *testing.T) {
 	status, out, complaints := podvolumes(t, manifest, "up", "-f", "-", "-o", "json", "-root", root)
 	assert.Equal(t, notServed, status)
 	assert.Equal(t, `standard input: document 1 (line 2): Pod default/web: pod default/web: two volumes have the name "cache"`+"\n", complaints)
-	var report reportJSON
+	var report parsedReport
 	require.NoError(t, json.Unmarshal([]byte(out), &report))
 	require.Len(t, report.Pods[0].Volumes, 2)
 	assert.Equal(t, "failed", report.Pods[0].Volumes[0].State)
@@ -285,11 +291,12 @@ func TestSizesAreWrittenAsKubernetesWritesThem(t *testing.T) {
 }
 
 func TestTheTreeShowsTheMountsThatAreMissing(t *testing.T) {
-	manifest := strings.Replace(configMapBesideEmptyDir, "{name: cache, mountPath: /cache}", "{name: cache, mountPath: /cache, subPath: a}", 1)
+	manifest := strings.Replace(configMapBesideEmptyDir, "{name: cache, mountPath: /cache}", "{name: cache, mountPath: /cache, subPath: a}, {name: cache, mountPath: /both, mountPropagation: Bidirectional}", 1)
 	root := t.TempDir()
 	_, out, _ := podvolumes(t, manifest, "up", "-f", "-", "-root", root)
 	assert.Contains(t, out, "/settings  settings, missing: the volume is not there")
-	assert.Contains(t, out, `/cache     cache, missing: subPath "a" is not served yet`)
+	assert.Contains(t, out, `/both      cache, missing: mountPropagation Bidirectional needs a privileged container`)
+	assert.Contains(t, out, `/cache     a in cache, read-write`)
 	requireWell(t, "", "down", "-all", "-root", root)
 }
 
@@ -343,5 +350,20 @@ func TestNothingFromAManifestControlsTheTerminal(t *testing.T) {
 		assert.NotContains(t, out+complaints, "\u009b")
 		assert.NotContains(t, out+complaints, "\u202e")
 		requireWell(t, "", "down", "-all", "-root", root)
+	}
+}
+
+// parsedReport is what -o json writes, as far as the tests look at it.
+type parsedReport struct {
+	Pods []struct {
+		Name    string
+		Error   string
+		Volumes []struct {
+			Name, State, Error, Path string
+			Usage                    struct{ UsedBytes, LimitBytes int64 }
+		}
+		Containers []struct {
+			Mounts []struct{ Source, Destination string }
+		}
 	}
 }

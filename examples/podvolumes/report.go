@@ -10,7 +10,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/volumekit/volumekit/volume"
 	"github.com/volumekit/volumekit/volumemanager"
 )
 
@@ -67,14 +66,6 @@ func (p *reportedPod) failures() []string {
 	return all
 }
 
-// reason is what is wrong with a volume, without the names of volume and pod, which whoever shows it shows anyway.
-func reason(err error) string {
-	if e, ok := err.(*volume.Error); ok {
-		err = e.Err
-	}
-	return errorText(err)
-}
-
 // warnings lists what the plugins had to say although they went on.
 func (p *reportedPod) warnings() []string {
 	var all []string
@@ -105,92 +96,22 @@ func show(pods []reportedPod, output string, s streams) error {
 	return showTree(pods, s.out)
 }
 
-// The schema of -o json. Fields are only ever added. Every field without omitempty is always there.
-type (
-	reportJSON struct {
-		Pods []podJSON `json:"pods"`
-	}
-	podJSON struct {
-		Namespace  string          `json:"namespace"`
-		Name       string          `json:"name"`
-		UID        string          `json:"uid"`
-		Error      string          `json:"error,omitempty"`
-		Volumes    []volumeJSON    `json:"volumes"`
-		Containers []containerJSON `json:"containers"`
-	}
-	volumeJSON struct {
-		Name     string     `json:"name"`
-		Plugin   string     `json:"plugin"`
-		Path     string     `json:"path"`
-		ReadOnly bool       `json:"readOnly"`
-		State    string     `json:"state"`
-		Error    string     `json:"error"`
-		Warnings []string   `json:"warnings,omitempty"`
-		Usage    *usageJSON `json:"usage,omitempty"`
-	}
-	usageJSON struct {
-		UsedBytes      int64 `json:"usedBytes"`
-		LimitBytes     int64 `json:"limitBytes,omitempty"`
-		LimitEnforced  bool  `json:"limitEnforced"`
-		CapacityBytes  int64 `json:"capacityBytes"`
-		AvailableBytes int64 `json:"availableBytes"`
-		Inodes         int64 `json:"inodes"`
-	}
-	containerJSON struct {
-		Name    string        `json:"name"`
-		Mounts  []mountJSON   `json:"mounts"`
-		Missing []missingJSON `json:"missing,omitempty"`
-	}
-	missingJSON struct {
-		Volume      string `json:"volume"`
-		Destination string `json:"destination"`
-		Error       string `json:"error"`
-	}
-	mountJSON struct {
-		Source      string   `json:"source"`
-		Destination string   `json:"destination"`
-		ReadOnly    bool     `json:"readOnly"`
-		Propagation string   `json:"propagation"`
-		Options     []string `json:"options"`
-	}
-)
+// reportJSON is what -o json writes.
+type reportJSON struct {
+	Pods []volumemanager.PodStatus `json:"pods"`
+}
 
 func showJSON(pods []reportedPod, out io.Writer) error {
-	report := reportJSON{Pods: make([]podJSON, 0, len(pods))}
+	report := reportJSON{Pods: make([]volumemanager.PodStatus, 0, len(pods))}
 	for i := range pods {
-		report.Pods = append(report.Pods, newPodJSON(&pods[i]))
+		status := pods[i].PodStatus
+		status.Volumes = pods[i].volumes()
+		report.Pods = append(report.Pods, status)
 	}
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(report)
-}
-
-func newPodJSON(p *reportedPod) podJSON {
-	pod := podJSON{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), Error: errorText(p.Err), Volumes: []volumeJSON{}, Containers: []containerJSON{}}
-	for _, v := range p.volumes() {
-		pod.Volumes = append(pod.Volumes, volumeJSON{Name: v.Name, Plugin: v.Plugin, Path: v.Path, ReadOnly: v.ReadOnly,
-			State: string(v.State), Error: reason(v.Err), Warnings: v.Warnings, Usage: newUsageJSON(v.Metrics)})
-	}
-	for _, c := range p.Containers {
-		container := containerJSON{Name: c.Name, Mounts: []mountJSON{}}
-		for _, m := range c.Missing {
-			container.Missing = append(container.Missing, missingJSON{Volume: m.Volume, Destination: m.Destination, Error: errorText(m.Err)})
-		}
-		for _, m := range c.Mounts {
-			container.Mounts = append(container.Mounts, mountJSON{Source: m.Source, Destination: m.Destination, ReadOnly: m.ReadOnly,
-				Propagation: string(m.Propagation), Options: m.OCI().Options})
-		}
-		pod.Containers = append(pod.Containers, container)
-	}
-	return pod
-}
-
-func newUsageJSON(m *volume.Metrics) *usageJSON {
-	if m == nil {
-		return nil
-	}
-	return &usageJSON{UsedBytes: m.Used, LimitBytes: m.Limit, LimitEnforced: m.LimitEnforced, CapacityBytes: m.Capacity, AvailableBytes: m.Available, Inodes: m.InodesUsed}
 }
 
 // errorLines returns the text with a line for each of the errors that were joined, and none for nil.

@@ -59,7 +59,7 @@ func volumeColumns(v *volumemanager.VolumeStatus) []string {
 		columns = append(columns, v.Plugin)
 	}
 	if v.State != volumemanager.Mounted {
-		return append(columns, reason(v.Err))
+		return append(columns, oneLine(v.Reason()))
 	}
 	columns = append(columns, readable(v.Path))
 	if v.Metrics != nil {
@@ -69,12 +69,20 @@ func volumeColumns(v *volumemanager.VolumeStatus) []string {
 }
 
 func mountText(m *volumemanager.Mount) string {
-	text := m.Volume + ", read-write"
+	text := m.Volume
+	if m.SubPath != "" {
+		text = readable(m.SubPath) + " in " + m.Volume
+	}
 	switch {
 	case m.RecursiveReadOnly:
-		text = m.Volume + ", recursively read-only"
+		text += ", recursively read-only"
 	case m.ReadOnly:
-		text = m.Volume + ", read-only"
+		text += ", read-only"
+	default:
+		text += ", read-write"
+	}
+	if m.Unprepared {
+		text += ", made when the container starts"
 	}
 	if m.Propagation != "None" {
 		text += ", propagation " + string(m.Propagation)

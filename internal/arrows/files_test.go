@@ -83,3 +83,19 @@ func files(t *testing.T, root string) []string {
 	require.NoError(t, err)
 	return paths
 }
+
+func TestEveryPackageChecksThatItsTestsLeaveNoGoroutines(t *testing.T) {
+	root := moduleRoot(t)
+	check := regexp.MustCompile(`\bMain\(m\)|goleak\.VerifyTestMain\(`)
+	for _, dir := range packageDirs(t, root) {
+		tests, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+		require.NoError(t, err)
+		checked := len(tests) == 0 || strings.HasPrefix(dir, filepath.Join(root, "bench"))
+		for _, test := range tests {
+			source, err := os.ReadFile(test)
+			require.NoError(t, err)
+			checked = checked || check.Match(source)
+		}
+		assert.True(t, checked, "no TestMain in %s looks for goroutines that are left: see volumetest.Main", dir)
+	}
+}

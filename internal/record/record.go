@@ -14,22 +14,20 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 )
 
 // ErrDamaged is about a record whose content cannot be understood: it is empty, cut short, or of another version.
 var ErrDamaged = errors.New("damaged record")
 
-// temporary is how the names of unfinished records begin. No record has a name that begins with a dot.
-const temporary = ".record-"
-
 // maxBytes is more than any record has: an object of the API has 3 MiB at the most.
 const maxBytes = 16 << 20
 
-// creationAttempts bounds how often Write makes the directory anew when somebody else, tearing down a neighbour, removes
-// it because it is empty.
+// creationAttempts bounds how often Write makes the directory anew when somebody else removes it because it is empty.
 const creationAttempts = 100
+
+// dirMode is that of the directories of records.
+const dirMode = 0o750
 
 // envelope is the form of a record's file.
 type envelope struct {
@@ -38,7 +36,7 @@ type envelope struct {
 }
 
 // Write makes the file at path hold content, with the version that Read shall ask for, and makes the directories that
-// it needs. It replaces an older record at once.
+// it needs. It replaces an older record at once. Nobody else may be writing the same record.
 func Write(path string, version int, content any) error {
 	raw, err := json.Marshal(content)
 	if err != nil {
@@ -56,8 +54,12 @@ func Write(path string, version int, content any) error {
 		if !errors.Is(err, fs.ErrNotExist) || attempt == creationAttempts {
 			return fmt.Errorf("write record %s: %w", path, err)
 		}
-		// A directory that vanishes while MkdirAll looks at it makes it fail with either error.
-		err = os.MkdirAll(filepath.Dir(path), 0o750)
+		// Most often only the last directory is missing. One that vanishes while MkdirAll looks at it makes it fail with either
+		// error.
+		dir := filepath.Dir(path)
+		if err = os.Mkdir(dir, dirMode); errors.Is(err, fs.ErrNotExist) {
+			err = os.MkdirAll(dir, dirMode)
+		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("write record %s: %w", path, err)
 		}
@@ -65,19 +67,25 @@ func Write(path string, version int, content any) error {
 }
 
 func write(path string, data []byte) error {
-	file, err := os.CreateTemp(filepath.Dir(path), temporary)
+	unfinished := temporary(path)
+	file, err := os.OpenFile(unfinished, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = file.Write(data)
 	err = errors.Join(err, file.Close())
 	if err == nil {
-		err = os.Rename(file.Name(), path)
+		err = os.Rename(unfinished, path)
 	}
 	if err != nil {
-		_ = os.Remove(file.Name())
+		_ = os.Remove(unfinished)
 	}
 	return err
+}
+
+// temporary is where a record is written before it has its name.
+func temporary(path string) string {
+	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path))
 }
 
 // Read decodes the record at path into content. The error matches fs.ErrNotExist if there is none, and ErrDamaged if it
@@ -107,56 +115,24 @@ func Read(path string, version int, content any) error {
 	return nil
 }
 
-// List returns the names of the records in dir, in their order. A directory that does not exist holds none. Subdirectories
-// and temporary files are not listed.
-func List(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	var names []string
-	for _, entry := range entries {
-		if !entry.IsDir() && !strings.HasPrefix(entry.Name(), ".") {
-			names = append(names, entry.Name())
+// Exists tells whether there is a record at path, whole or damaged, or one that was begun: what cannot be looked at may be
+// there.
+func Exists(path string) bool {
+	for _, name := range []string{path, temporary(path)} {
+		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+			return true
 		}
 	}
-	return names, nil
+	return false
 }
 
 // Remove removes the record at path. It succeeds if there is none.
 func Remove(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove record: %w", err)
+	if err := syscall.Unlink(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return &fs.PathError{Op: "remove record", Path: path, Err: err}
 	}
 	return nil
 }
 
-// RemoveDir removes the directory of records if no record is left in it, together with what a crash left of writing one.
-// It succeeds, and changes nothing, if there are records.
-func RemoveDir(dir string) error {
-	err := syscall.Rmdir(dir) // os.Remove would try unlink first
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if !isNotEmpty(err) {
-		return fmt.Errorf("remove directory of records %s: %w", dir, err)
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove directory of records: %w", err)
-	}
-	for _, entry := range entries {
-		if !strings.HasPrefix(entry.Name(), temporary) {
-			return nil
-		}
-	}
-	for _, entry := range entries {
-		if err := Remove(filepath.Join(dir, entry.Name())); err != nil {
-			return err
-		}
-	}
-	if err := syscall.Rmdir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) && !isNotEmpty(err) {
-		return fmt.Errorf("remove directory of records %s: %w", dir, err)
-	}
-	return nil
-}
+// RemoveUnfinished removes what a crash left of writing the record at path.
+func RemoveUnfinished(path string) error { return Remove(temporary(path)) }

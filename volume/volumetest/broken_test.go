@@ -126,7 +126,7 @@ type brokenUnmounter struct {
 	plugin   *brokenPlugin
 	name     string
 	podUID   types.UID
-	tearDown func(context.Context) error
+	tearDown func(context.Context, volume.TearDownOptions) error
 }
 
 func (p *brokenPlugin) Name() string {
@@ -225,11 +225,11 @@ func (u *brokenUnmounter) Path() string {
 	return u.Unmounter.Path()
 }
 
-func (u *brokenUnmounter) TearDown(ctx context.Context) error {
+func (u *brokenUnmounter) TearDown(ctx context.Context, options volume.TearDownOptions) error {
 	if u.tearDown != nil {
-		return u.tearDown(ctx)
+		return u.tearDown(ctx, options)
 	}
-	return u.Unmounter.TearDown(ctx)
+	return u.Unmounter.TearDown(ctx, options)
 }
 
 // broken returns a config whose plugins are as change has made them. The case's name is "volume".

@@ -208,11 +208,11 @@ func brokenLifecycles() []brokenCase {
 		{
 			name: "TearDown of what is gone fails",
 			config: broken(brokenUnmounting(func(u *brokenUnmounter) {
-				u.tearDown = func(ctx context.Context) error {
+				u.tearDown = func(ctx context.Context, options volume.TearDownOptions) error {
 					if _, err := os.Stat(u.Path()); err != nil {
 						return err
 					}
-					return u.Unmounter.TearDown(ctx)
+					return u.Unmounter.TearDown(ctx, options)
 				}
 			})),
 			fails: "volume/TearDownCanBeRepeated", says: "TearDown again",
@@ -220,7 +220,7 @@ func brokenLifecycles() []brokenCase {
 		{
 			name: "TearDown removes the volumes of all plugins",
 			config: broken(brokenUnmounting(func(u *brokenUnmounter) {
-				u.tearDown = func(context.Context) error { return os.RemoveAll(u.plugin.host.PodVolumesDir(u.podUID)) }
+				u.tearDown = func(context.Context, volume.TearDownOptions) error { return os.RemoveAll(u.plugin.host.PodVolumesDir(u.podUID)) }
 			})),
 			fails: "volume/TearDownOfWhatWasNeverSetUp", says: "what has changed in another plugin's volume",
 		},
@@ -235,11 +235,11 @@ func brokenLifecycles() []brokenCase {
 					}
 				}
 				p.unmounter = func(u *brokenUnmounter) {
-					u.tearDown = func(ctx context.Context) error {
+					u.tearDown = func(ctx context.Context, options volume.TearDownOptions) error {
 						if !known {
 							return nil
 						}
-						return u.Unmounter.TearDown(ctx)
+						return u.Unmounter.TearDown(ctx, options)
 					}
 				}
 			}),
@@ -248,8 +248,8 @@ func brokenLifecycles() []brokenCase {
 		{
 			name: "TearDown leaves a file",
 			config: broken(brokenUnmounting(func(u *brokenUnmounter) {
-				u.tearDown = func(ctx context.Context) error {
-					err := u.Unmounter.TearDown(ctx)
+				u.tearDown = func(ctx context.Context, options volume.TearDownOptions) error {
+					err := u.Unmounter.TearDown(ctx, options)
 					return errors.Join(err, os.MkdirAll(u.plugin.host.Root, 0o755),
 						os.WriteFile(filepath.Join(u.plugin.host.Root, "record"), nil, 0o644))
 				}
@@ -308,6 +308,16 @@ func brokenLifecycles() []brokenCase {
 			fails: "volume/ACancelledPresenceReturns", says: "a secret shows in an error",
 		},
 		{
+			name: "a secret in a warning",
+			config: brokenConfig(brokenUnmounting(func(u *brokenUnmounter) {
+				u.tearDown = func(ctx context.Context, options volume.TearDownOptions) error {
+					options.Warnf("unmounted by force, password %s", canary)
+					return u.Unmounter.TearDown(ctx, options)
+				}
+			}), withCanary),
+			fails: "volume/TearDownCanBeRepeated", says: "a secret shows in a warning",
+		},
+		{
 			name: "a secret in mount options",
 			config: brokenConfig(func(p *brokenPlugin) {
 				p.mounter = func(m *brokenMounter) {
@@ -353,7 +363,7 @@ func brokenNames() []brokenCase {
 		{
 			name: "NewUnmounter takes any name",
 			config: broken(brokenUnmounting(func(u *brokenUnmounter) {
-				u.tearDown = func(context.Context) error {
+				u.tearDown = func(context.Context, volume.TearDownOptions) error {
 					return os.RemoveAll(u.plugin.host.PodVolumeDir(u.podUID, u.plugin.Name(), u.name))
 				}
 			})),
@@ -436,14 +446,14 @@ func brokenRoots() []brokenCase {
 		{
 			name: "TearDown insists on unmounting",
 			config: brokenTmpfs(brokenUnmounting(func(u *brokenUnmounter) {
-				u.tearDown = func(ctx context.Context) error {
+				u.tearDown = func(ctx context.Context, options volume.TearDownOptions) error {
 					if _, err := os.Stat(u.Path()); err != nil {
 						return nil
 					}
 					if err := u.plugin.host.Mounter.Unmount(u.Path()); err != nil {
 						return err
 					}
-					return u.Unmounter.TearDown(ctx)
+					return u.Unmounter.TearDown(ctx, options)
 				}
 			})),
 			fails: "volume/TearDownAfterAReboot", says: "TearDown: ",
@@ -451,7 +461,7 @@ func brokenRoots() []brokenCase {
 		{
 			name: "TearDown removes an empty mount point only",
 			config: brokenTmpfs(brokenUnmounting(func(u *brokenUnmounter) {
-				u.tearDown = func(context.Context) error {
+				u.tearDown = func(context.Context, volume.TearDownOptions) error {
 					_ = u.plugin.host.Mounter.Unmount(u.Path())
 					if err := os.Remove(u.Path()); !errors.Is(err, fs.ErrNotExist) {
 						return err
@@ -510,9 +520,9 @@ func brokenContents() []brokenCase {
 						}
 					}
 					p.unmounter = func(u *brokenUnmounter) {
-						u.tearDown = func(ctx context.Context) error {
+						u.tearDown = func(ctx context.Context, options volume.TearDownOptions) error {
 							_ = os.Rename(u.Path(), attic)
-							return u.Unmounter.TearDown(ctx)
+							return u.Unmounter.TearDown(ctx, options)
 						}
 					}
 				})(t)
@@ -529,12 +539,12 @@ func brokenContents() []brokenCase {
 		{
 			name: "TearDown changes what links point to",
 			config: broken(brokenUnmounting(func(u *brokenUnmounter) {
-				u.tearDown = func(ctx context.Context) error {
+				u.tearDown = func(ctx context.Context, options volume.TearDownOptions) error {
 					entries, _ := os.ReadDir(u.Path())
 					for _, entry := range entries {
 						_ = os.Chmod(filepath.Join(u.Path(), entry.Name()), 0o700)
 					}
-					return u.Unmounter.TearDown(ctx)
+					return u.Unmounter.TearDown(ctx, options)
 				}
 			})),
 			fails: "volume/TearDownFollowsNoSymlinkInTheVolume", says: "what has changed outside of the volume",
@@ -542,11 +552,11 @@ func brokenContents() []brokenCase {
 		{
 			name: "TearDown resolves the volume's path",
 			config: broken(brokenUnmounting(func(u *brokenUnmounter) {
-				u.tearDown = func(ctx context.Context) error {
+				u.tearDown = func(ctx context.Context, options volume.TearDownOptions) error {
 					if real, err := filepath.EvalSymlinks(u.Path()); err == nil {
 						return os.RemoveAll(real)
 					}
-					return u.Unmounter.TearDown(ctx)
+					return u.Unmounter.TearDown(ctx, options)
 				}
 			})),
 			fails: "volume/TearDownFollowsNoSymlinkInPlaceOfTheVolume", says: "what has changed outside of the volume",
@@ -554,11 +564,11 @@ func brokenContents() []brokenCase {
 		{
 			name: "TearDown trips over names",
 			config: broken(brokenUnmounting(func(u *brokenUnmounter) {
-				u.tearDown = func(ctx context.Context) error {
+				u.tearDown = func(ctx context.Context, options volume.TearDownOptions) error {
 					if entries, _ := os.ReadDir(u.Path()); slices.ContainsFunc(entries, isBlank) {
 						return errors.New("unrecognised option")
 					}
-					return u.Unmounter.TearDown(ctx)
+					return u.Unmounter.TearDown(ctx, options)
 				}
 			})),
 			fails: "volume/TearDownRemovesAwkwardFiles", says: "unrecognised option",
@@ -566,7 +576,7 @@ func brokenContents() []brokenCase {
 		{
 			name: "TearDown works with paths",
 			config: broken(brokenUnmounting(func(u *brokenUnmounter) {
-				u.tearDown = func(context.Context) error {
+				u.tearDown = func(context.Context, volume.TearDownOptions) error {
 					var paths []string
 					err := filepath.WalkDir(u.Path(), func(path string, _ fs.DirEntry, err error) error {
 						paths = append(paths, path)
@@ -592,7 +602,7 @@ func isBlank(entry fs.DirEntry) bool { return strings.TrimSpace(entry.Name()) ==
 
 func brokenByForeignMounts() []brokenCase {
 	removeAll := broken(brokenUnmounting(func(u *brokenUnmounter) {
-		u.tearDown = func(context.Context) error { return os.RemoveAll(u.Path()) }
+		u.tearDown = func(context.Context, volume.TearDownOptions) error { return os.RemoveAll(u.Path()) }
 	}))
 	return []brokenCase{
 		{
@@ -606,8 +616,8 @@ func brokenByForeignMounts() []brokenCase {
 		{
 			name: "TearDown does not say what is in use",
 			config: broken(brokenUnmounting(func(u *brokenUnmounter) {
-				u.tearDown = func(ctx context.Context) error {
-					if u.Unmounter.TearDown(ctx) != nil {
+				u.tearDown = func(ctx context.Context, options volume.TearDownOptions) error {
+					if u.Unmounter.TearDown(ctx, options) != nil {
 						return volume.Errorf(volume.ErrInUse, "something is mounted")
 					}
 					return nil
@@ -618,9 +628,9 @@ func brokenByForeignMounts() []brokenCase {
 		{
 			name: "TearDown detaches what is mounted inside",
 			config: brokenTmpfs(brokenUnmounting(func(u *brokenUnmounter) {
-				u.tearDown = func(ctx context.Context) error {
+				u.tearDown = func(ctx context.Context, options volume.TearDownOptions) error {
 					_ = detach(u.Path())
-					return u.Unmounter.TearDown(ctx)
+					return u.Unmounter.TearDown(ctx, options)
 				}
 			})),
 			fails: "volume/TearDownLeavesATmpfsAlone", says: "foreign mounts that came (+) and went (-)",
@@ -643,12 +653,12 @@ func brokenByContexts() []brokenCase {
 					}
 				}
 				p.unmounter = func(u *brokenUnmounter) {
-					u.tearDown = func(ctx context.Context) error {
+					u.tearDown = func(ctx context.Context, options volume.TearDownOptions) error {
 						stuck = stuck || errors.Is(ctx.Err(), ended)
 						if stuck {
 							return errors.New("stuck")
 						}
-						return u.Unmounter.TearDown(ctx)
+						return u.Unmounter.TearDown(ctx, options)
 					}
 				}
 			})(t)
@@ -719,11 +729,11 @@ func brokenByFaults() []brokenCase {
 				}
 			}
 			p.unmounter = func(u *brokenUnmounter) {
-				u.tearDown = func(ctx context.Context) error {
+				u.tearDown = func(ctx context.Context, options volume.TearDownOptions) error {
 					if failed {
 						return errors.New("for ever")
 					}
-					err := u.Unmounter.TearDown(ctx)
+					err := u.Unmounter.TearDown(ctx, options)
 					failed = err != nil
 					return err
 				}
@@ -752,8 +762,8 @@ func brokenByFaults() []brokenCase {
 		{
 			name: "TearDown forgets that unmounting failed",
 			config: brokenTmpfs(brokenUnmounting(func(u *brokenUnmounter) {
-				u.tearDown = func(ctx context.Context) error {
-					_ = u.Unmounter.TearDown(ctx)
+				u.tearDown = func(ctx context.Context, options volume.TearDownOptions) error {
+					_ = u.Unmounter.TearDown(ctx, options)
 					return nil
 				}
 			})),
@@ -813,8 +823,8 @@ func writing(sorry func(root string) error) func(*brokenPlugin) {
 			}
 		}
 		p.unmounter = func(u *brokenUnmounter) {
-			u.tearDown = func(ctx context.Context) error {
-				return errors.Join(write(p.host.Root), u.Unmounter.TearDown(ctx))
+			u.tearDown = func(ctx context.Context, options volume.TearDownOptions) error {
+				return errors.Join(write(p.host.Root), u.Unmounter.TearDown(ctx, options))
 			}
 		}
 	}
@@ -867,7 +877,7 @@ func brokenOtherwise() []brokenCase {
 		{
 			name: "TearDown removes the neighbours",
 			config: broken(brokenUnmounting(func(u *brokenUnmounter) {
-				u.tearDown = func(context.Context) error { return os.RemoveAll(filepath.Dir(u.Path())) }
+				u.tearDown = func(context.Context, volume.TearDownOptions) error { return os.RemoveAll(filepath.Dir(u.Path())) }
 			})),
 			fails: "volume/VolumesComeAndGoBesideEachOther", says: "many volumes at once",
 		},

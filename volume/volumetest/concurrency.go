@@ -155,7 +155,7 @@ func (v *oneOfMany) tearDown() error {
 	if err != nil {
 		return err
 	}
-	if err := unmounter.TearDown(v.c.ctx()); err != nil {
+	if err := unmounter.TearDown(v.c.ctx(), v.c.tearDownOptions()); err != nil {
 		return err
 	}
 	if v.c.subject.InPlace {

@@ -106,7 +106,7 @@ func theDeviceStaysMounted(c *trial) {
 	c.fatalIf(c.call("DeviceMountRefs", refsOf), "DeviceMountRefs")
 	assert.NotContains(c, refs, path, "DeviceMountRefs lists the other places")
 	unmounter := c.newUnmounter()
-	c.fatalIf(c.call("TearDown", func() error { return unmounter.TearDown(c.ctx()) }), "TearDown")
+	c.fatalIf(c.call("TearDown", func() error { return unmounter.TearDown(c.ctx(), c.tearDownOptions()) }), "TearDown")
 	_, err := os.Stat(path)
 	assert.NoError(c, err, "the place for all pods after one has let go")
 	c.fatalIf(c.call("DeviceMountRefs", refsOf), "DeviceMountRefs")

@@ -325,7 +325,7 @@ func (v *fakeVolume) presence() (volume.Presence, error) {
 	return volume.Absent, nil
 }
 
-func (v *fakeVolume) TearDown(ctx context.Context) error {
+func (v *fakeVolume) TearDown(ctx context.Context, _ volume.TearDownOptions) error {
 	return v.plugin.do(ctx, v.call(TearDown), func() error {
 		if err := v.unmount(); err != nil {
 			return err

@@ -39,7 +39,7 @@ func TestAFakePluginRecordsItsCalls(t *testing.T) {
 	require.NoError(t, mounter.SetUp(t.Context(), volume.SetUpOptions{}))
 	_, err := mounter.Presence(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, unmounter.TearDown(t.Context()))
+	require.NoError(t, unmounter.TearDown(t.Context(), volume.TearDownOptions{}))
 
 	var operations []volumetest.Operation
 	for _, call := range plugin.Calls() {
@@ -64,10 +64,10 @@ func TestAFaultBeforeAnOperationKeepsItFromHappening(t *testing.T) {
 	assert.DirExists(t, mounter.Path())
 
 	plugin.Inject(volumetest.TearDown, volumetest.Hooks{Before: volumetest.Fail(cause)})
-	require.ErrorIs(t, unmounter.TearDown(t.Context()), cause)
+	require.ErrorIs(t, unmounter.TearDown(t.Context(), volume.TearDownOptions{}), cause)
 	assert.DirExists(t, mounter.Path())
 	plugin.Inject(volumetest.TearDown, volumetest.Hooks{})
-	require.NoError(t, unmounter.TearDown(t.Context()))
+	require.NoError(t, unmounter.TearDown(t.Context(), volume.TearDownOptions{}))
 }
 
 func TestAFaultAfterAnOperationLeavesItsEffect(t *testing.T) {
@@ -78,7 +78,7 @@ func TestAFaultAfterAnOperationLeavesItsEffect(t *testing.T) {
 	require.ErrorIs(t, mounter.SetUp(t.Context(), volume.SetUpOptions{}), cause)
 	assert.DirExists(t, mounter.Path())
 	plugin.Inject(volumetest.TearDown, volumetest.Hooks{After: volumetest.Fail(cause)})
-	require.ErrorIs(t, unmounter.TearDown(t.Context()), cause)
+	require.ErrorIs(t, unmounter.TearDown(t.Context(), volume.TearDownOptions{}), cause)
 	assert.NoDirExists(t, mounter.Path())
 }
 
@@ -91,7 +91,7 @@ func TestEveryOperationTakesFaults(t *testing.T) {
 		volumetest.NewMounter:   func() error { _, err := plugin.NewMounter(emptyDirSpec(), &v1.Pod{}); return err },
 		volumetest.NewUnmounter: func() error { _, err := plugin.NewUnmounter("scratch", "uid"); return err },
 		volumetest.SetUp:        func() error { return mounter.SetUp(t.Context(), volume.SetUpOptions{}) },
-		volumetest.TearDown:     func() error { return unmounter.TearDown(t.Context()) },
+		volumetest.TearDown:     func() error { return unmounter.TearDown(t.Context(), volume.TearDownOptions{}) },
 		volumetest.Presence: func() error {
 			presence, err := mounter.Presence(t.Context())
 			assert.Equal(t, volume.Unknown, presence)

