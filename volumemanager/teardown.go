@@ -69,7 +69,7 @@ func (m *Manager) tearDown(ctx context.Context, uid types.UID, name string, reco
 	if err := m.checkNothingOnTop(ctx, recorded, unmounter.Path()); err != nil {
 		return err
 	}
-	if err := unmounter.TearDown(ctx, volume.TearDownOptions{}); err != nil {
+	if err := unmounter.TearDown(ctx, volume.TearDownOptions{Warn: r.warn}); err != nil {
 		return err
 	}
 	removeEmpty(filepath.Dir(m.host.PodVolumeDir(uid, id.Plugin, id.Name)))
