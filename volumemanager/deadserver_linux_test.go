@@ -98,17 +98,8 @@ func (v *deadVolume) TearDown(ctx context.Context, options volume.TearDownOption
 	return nil
 }
 
-// openHastyRig is openRig with a manager that gives no operation much time.
-func openHastyRig(t *testing.T, root string, serving ...volume.VolumePlugin) *rig {
-	mgr, err := volume.NewVolumePluginMgr(t.Context(), volume.Host{Root: root}, serving)
-	require.NoError(t, err)
-	t.Cleanup(mgr.Close)
-	manager, err := volumemanager.New(t.Context(), mgr, volumemanager.Options{
-		Timeout: 300 * time.Millisecond, Backoff: wait.Backoff{Duration: time.Millisecond, Steps: 1}})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = manager.Close() })
-	return &rig{Manager: manager, t: t, root: root, plugins: mgr}
-}
+// hasty gives no operation much time.
+var hasty = volumemanager.Options{Timeout: 300 * time.Millisecond, Backoff: wait.Backoff{Duration: time.Millisecond, Steps: 1}}
 
 func onDeadServer(name string) *v1.Pod {
 	return pod(name, v1.Volume{Name: "share", VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: "dead", Path: "/"}}})
@@ -118,7 +109,7 @@ func TestAVolumeOnADeadServerDelaysNobodyAndIsTornDownInTheEnd(t *testing.T) {
 	mountns.RequirePrivate(t)
 	root := t.TempDir()
 	server := &deadServer{t: t, mounted: make(chan string, 1)}
-	b := openHastyRig(t, root, append(plugins.Default(), server)...)
+	b := openRigWith(t, hasty, root, append(plugins.Default(), server)...)
 	events := b.Events(t.Context(), 1000)
 	b.run()
 
@@ -155,7 +146,7 @@ func TestADeadMountOnAVolumeThatWasLeftBehindHoldsUpNobody(t *testing.T) {
 	mountns.RequirePrivate(t)
 	root := t.TempDir()
 	leave(t, root, plugins.Default(), pod("dead", emptyDir("cache")), pod("web", memory("cache")), pod("other", emptyDir("cache")))
-	b := openHastyRig(t, root, plugins.Default()...)
+	b := openRigWith(t, hasty, root, plugins.Default()...)
 	require.NoError(t, os.Truncate(b.recordPath("uid-dead"), 0))
 	path := b.plugins.Host().PodVolumeDir("uid-dead", "kubernetes.io/empty-dir", "cache")
 	mountns.DeadFUSE(t, path)

@@ -97,6 +97,9 @@ func (m *Manager) ContainersChanged(uid types.UID) {
 	defer m.mu.Unlock()
 	if p := m.pods[uid]; p != nil {
 		p.retry.reset()
+		for _, v := range p.volumes {
+			v.retry.reset()
+		}
 		p.kick()
 	}
 }

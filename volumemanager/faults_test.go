@@ -54,6 +54,17 @@ func (f *faults) hook(ctx context.Context, _ volumetest.Call) error {
 	return nil
 }
 
+// RunningContainers tells that they are gone, that they run, or that it does not know.
+func (f *faults) RunningContainers(context.Context, types.UID) (volume.Presence, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.left == 0 {
+		return volume.Absent, nil
+	}
+	f.left--
+	return volume.Presence(f.random.IntN(3)), nil
+}
+
 func (f *faults) over() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -65,10 +76,15 @@ func TestTenThousandFaultsInARowEndInWhatIsWanted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &faults{random: rand.New(rand.NewPCG(seed, seed)), left: 10_000}
 		fake := &volumetest.FakePlugin{}
-		for _, op := range []volumetest.Operation{volumetest.SetUp, volumetest.TearDown, volumetest.Presence} {
-			fake.Inject(op, volumetest.Hooks{Before: f.hook, After: f.hook})
+		b := openRigWith(t, volumemanager.Options{Containers: f}, t.TempDir(), fake)
+		recorded := func(ctx context.Context, call volumetest.Call) error {
+			assert.FileExists(t, b.recordPath(call.PodUID), "nothing is done without a record")
+			return f.hook(ctx, call)
 		}
-		b := newRig(t, fake)
+		for _, op := range []volumetest.Operation{volumetest.SetUp, volumetest.TearDown} {
+			fake.Inject(op, volumetest.Hooks{Before: recorded, After: recorded})
+		}
+		fake.Inject(volumetest.Presence, volumetest.Hooks{Before: f.hook, After: f.hook})
 		b.run()
 		random := rand.New(rand.NewPCG(seed, seed+1))
 		wanted := make(map[types.UID]*v1.Pod)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/volumekit/volumekit/volume"
 )
 
 // recordIntent records what is about to be done. It takes from due what must not be done without a record. mu is locked, and
@@ -34,6 +36,9 @@ func (s *settling) recordIntent(ctx context.Context, due map[*managedVolume]Oper
 	}
 	if err == nil {
 		return
+	}
+	if isFull(err) {
+		err = volume.Errorf(volume.ErrExhausted, "%w", err)
 	}
 	for v, operation := range due {
 		if fresh[v] {

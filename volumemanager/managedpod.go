@@ -298,6 +298,9 @@ func (p *managedPod) status() PodStatus {
 	name := p.String()
 	for _, v := range p.volumes {
 		shown := v.status(name)
+		if p.wanted == nil && !status.Leaving {
+			shown.Err = errors.New("an earlier process has left it, and it is not known yet whether its pod is wanted")
+		}
 		if p.m.running && !v.there && v.retry.failures > 0 && v.running == nil {
 			shown.NextTry = v.retry.next
 		}

@@ -44,10 +44,15 @@ func newRig(t *testing.T, plugins ...volume.VolumePlugin) *rig {
 // openRig is a rig in a root that an earlier one may have left.
 func openRig(t *testing.T, root string, plugins ...volume.VolumePlugin) *rig {
 	t.Helper()
+	return openRigWith(t, volumemanager.Options{}, root, plugins...)
+}
+
+func openRigWith(t *testing.T, options volumemanager.Options, root string, plugins ...volume.VolumePlugin) *rig {
+	t.Helper()
 	mgr, err := volume.NewVolumePluginMgr(t.Context(), volume.Host{Root: root}, plugins)
 	require.NoError(t, err)
 	t.Cleanup(mgr.Close)
-	manager, err := volumemanager.New(t.Context(), mgr, volumemanager.Options{})
+	manager, err := volumemanager.New(t.Context(), mgr, options)
 	require.NoError(t, err)
 	b := &rig{Manager: manager, t: t, root: root, plugins: mgr}
 	t.Cleanup(func() { _ = b.Close() })

@@ -4,6 +4,7 @@ package volumemanager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -28,10 +29,13 @@ func (s *settling) begin(ctx context.Context, now time.Time) bool {
 	if len(due) == 0 {
 		return false
 	}
-	if !s.mayTearDown(ctx, due) {
+	// What is wanted may change while mu is not locked; then what is due has to be found out again.
+	if s.holdBack(ctx, due); s.changed {
 		return true
 	}
-	s.recordIntent(ctx, due)
+	if s.recordIntent(ctx, due); s.changed {
+		return true
+	}
 	for _, v := range slices.Clone(s.volumes) {
 		if operation, is := due[v]; is && v.running == nil {
 			s.beginOperation(ctx, v, operation)
@@ -114,16 +118,29 @@ func (s *settling) refuse(v *managedVolume) bool {
 	return false
 }
 
-// mayTearDown makes sure that no container uses what is to be torn down. mu is locked, and unlocked while the containers are
-// asked for.
-func (s *settling) mayTearDown(ctx context.Context, due map[*managedVolume]Operation) bool {
-	asks := false
-	for v, operation := range due {
-		asks = asks || operation == OperationTearDown && !v.record.TearingDown
+// holdBack takes from due the volumes that are to be torn down, unless it is certain that no container uses them. mu is locked,
+// and unlocked while the containers are asked for.
+func (s *settling) holdBack(ctx context.Context, due map[*managedVolume]Operation) {
+	inUse := func(v *managedVolume) bool { return due[v] == OperationTearDown && !v.record.TearingDown }
+	if s.m.options.Containers == nil || !slices.ContainsFunc(s.volumes, inUse) {
+		return
 	}
-	if !asks || s.m.options.Containers == nil {
-		return true
+	err := s.containersGone(ctx)
+	if err == nil {
+		return
 	}
+	for _, v := range s.volumes {
+		if inUse(v) {
+			v.fail(s.managedPod, err)
+			delete(due, v)
+		}
+	}
+	s.tell()
+}
+
+// containersGone returns an error unless it is certain that no container of the pod runs. mu is locked, and unlocked while
+// they are asked for.
+func (s *settling) containersGone(ctx context.Context) error {
 	var running volume.Presence
 	err := s.outside(ctx, func() (err error) {
 		ctx, cancel := context.WithTimeout(ctx, s.m.options.Timeout)
@@ -133,14 +150,11 @@ func (s *settling) mayTearDown(ctx context.Context, due map[*managedVolume]Opera
 	})
 	switch {
 	case running == volume.Absent && err == nil:
-		return true
+		return nil
 	case running == volume.Present:
-		err = volume.Errorf(volume.ErrInUse, "its containers still run: its volumes stay until they have ended")
-	case err != nil:
-		err = volume.Errorf(volume.ErrUncertain, "it is not known whether its containers still run, so its volumes stay: %w", err)
-	default:
-		err = volume.Errorf(volume.ErrUncertain, "it is not known whether its containers still run, so its volumes stay")
+		return volume.Errorf(volume.ErrInUse, "the pod's containers still run: the volume stays until they have ended")
+	case err == nil:
+		err = errors.New("no answer")
 	}
-	s.failed(ctx, err)
-	return false
+	return volume.Errorf(volume.ErrUncertain, "it is not known whether the pod's containers still run, so the volume stays: %w", err)
 }

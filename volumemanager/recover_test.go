@@ -115,26 +115,18 @@ func TestNothingIsUnmountedBeforeTheContainersAreReportedGone(t *testing.T) {
 		fake := &volumetest.FakePlugin{}
 		leave(t, root, []volume.VolumePlugin{fake}, pod("web", emptyDir("cache")))
 		runtime := &containers{}
-		mgr, err := volume.NewVolumePluginMgr(t.Context(), volume.Host{Root: root}, []volume.VolumePlugin{fake})
-		require.NoError(t, err)
-		defer mgr.Close()
-		manager, err := volumemanager.New(t.Context(), mgr, volumemanager.Options{Containers: runtime})
-		require.NoError(t, err)
-		b := &rig{Manager: manager, t: t, root: root, plugins: mgr}
-		defer func() { _ = b.Close() }()
+		b := openRigWith(t, volumemanager.Options{Containers: runtime}, root, fake)
 		require.ErrorIs(t, b.TearDownPod(t.Context(), "uid-web"), volume.ErrUncertain, "the simple call neither")
 
 		events := b.Events(t.Context(), 100)
-		stop := b.run()
-		defer stop()
+		b.run()
 		require.NoError(t, b.SetPods(t.Context(), nil))
 		for _, presence := range []volume.Presence{volume.Unknown, volume.Present} {
 			runtime.set(presence)
 			time.Sleep(time.Hour)
 			synctest.Wait()
 			require.Empty(t, fake.CallsOf(volumetest.TearDown), presence)
-			require.Error(t, b.Status().Pods[0].Err)
-			assert.Contains(t, b.Status().Pods[0].Err.Error(), "its volumes stay")
+			assert.ErrorContains(t, b.Status().Pods[0].Volumes[0].Err, "containers still run")
 		}
 		runtime.set(volume.Absent)
 		begun := time.Now()

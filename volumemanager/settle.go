@@ -178,18 +178,20 @@ func (s *settling) waitForNews() { s.wait(context.Background()) }
 
 // waitForAbandoned waits for operations that an earlier call has left behind. mu is locked, and unlocked while it waits.
 func (s *settling) waitForAbandoned(ctx context.Context) bool {
-	waits := false
+	isRunning := func(v *managedVolume) bool { return v.running != nil }
+	if !slices.ContainsFunc(s.volumes, isRunning) {
+		return false
+	}
+	if s.wait(ctx) {
+		return true
+	}
 	for _, v := range s.volumes {
-		if v.running == nil {
-			continue
-		}
-		waits = true
-		if ctx.Err() != nil && !v.interrupted {
+		if isRunning(v) {
 			v.err = volume.Errorf(volume.ErrUncertain, "an earlier operation has not ended: %w", context.Cause(ctx))
 			v.interrupted = true
 		}
 	}
-	return waits && s.wait(ctx)
+	return false
 }
 
 // waitForRetry waits until something about the pod has changed, or is to be tried again. It returns false if nothing is, or
