@@ -136,6 +136,32 @@ func TestNothingIsUnmountedBeforeTheContainersAreReportedGone(t *testing.T) {
 	})
 }
 
+// whenAsked says that there are no containers, after doing something.
+type whenAsked func()
+
+func (f whenAsked) RunningContainers(context.Context, types.UID) (volume.Presence, error) {
+	f()
+	return volume.Absent, nil
+}
+
+func TestAPodThatIsRemovedWhileItsContainersAreAskedForGetsNoVolumeWithoutARecord(t *testing.T) {
+	fake := &volumetest.FakePlugin{}
+	var b *rig
+	remove := whenAsked(func() { assert.NoError(t, b.RemovePod("uid-web")) })
+	b = openRigWith(t, volumemanager.Options{Containers: remove}, t.TempDir(), fake)
+	fake.Inject(volumetest.SetUp, volumetest.Hooks{Before: func(_ context.Context, call volumetest.Call) error {
+		assert.Contains(t, b.record(call.PodUID), call.Volume)
+		return nil
+	}})
+	events := b.Events(t.Context(), 100)
+	b.run()
+	require.NoError(t, b.SetPod(t.Context(), pod("web", emptyDir("before"))))
+	b.requireReady("uid-web")
+	require.NoError(t, b.SetPod(t.Context(), pod("web", emptyDir("after"))))
+	next(t, events, isRemoved("uid-web"))
+	b.requireEmpty()
+}
+
 func TestVolumesWaitForTheirPlugin(t *testing.T) {
 	for name, wanted := range map[string]bool{"of a pod that is wanted": true, "of a pod that is not": false} {
 		t.Run(name, func(t *testing.T) {
