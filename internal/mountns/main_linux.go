@@ -97,6 +97,9 @@ func replace() (namespace, error) {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return namespace{}, fmt.Errorf("make / private: %w", err)
 	}
+	if err := protectHost(); err != nil {
+		return namespace{}, err
+	}
 	// Loop devices and the temporary directory belong to the machine, on which the tests of other packages run at the same
 	// time: with a directory of its own a run can tell which are its own. The name is short, for the sake of Unix sockets
 	// (108 bytes).
@@ -118,6 +121,24 @@ func replace() (namespace, error) {
 	}
 	err = unix.Exec("/proc/self/exe", os.Args, os.Environ())
 	return namespace{}, &fs.PathError{Op: "execute again", Path: os.Args[0], Err: err}
+}
+
+// protectHost makes what belongs to the system read-only in the namespace. A broken test can leave a mount of it in a
+// temporary directory, and the testing package removes that directory through whatever is mounted in it.
+func protectHost() error {
+	for _, dir := range []string{"/boot", "/etc", "/usr"} {
+		err := unix.Mount(dir, dir, "", unix.MS_BIND|unix.MS_REC, "")
+		if err == unix.ENOENT {
+			continue
+		}
+		if err == nil {
+			err = unix.Mount("", dir, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, "")
+		}
+		if err != nil {
+			return &fs.PathError{Op: "make read-only for the tests", Path: dir, Err: err}
+		}
+	}
+	return nil
 }
 
 // left tells what the tests left, one error for each kind.

@@ -133,6 +133,14 @@ func TestMainGivesAllThreadsOnePrivateNamespace(t *testing.T) {
 	}
 }
 
+func TestTheTestsCannotChangeWhatBelongsToTheSystem(t *testing.T) {
+	RequirePrivate(t)
+	for _, dir := range []string{"/etc", "/usr"} {
+		_, err := os.Create(filepath.Join(dir, "volumekit-test"))
+		require.ErrorIs(t, err, unix.EROFS)
+	}
+}
+
 func TestMainReportsWhatTestsLeaveBehind(t *testing.T) {
 	RequirePrivate(t)
 	for _, test := range []struct {

@@ -20,7 +20,12 @@ func TestADirectoryThatIsSwappedWithALinkNeverShowsTheHost(t *testing.T) {
 	mount(t, "tmpfs", volume, "tmpfs", 0)
 	var inside unix.Stat_t
 	require.NoError(t, unix.Stat(volume, &inside))
-	links := map[string]string{"absolute": "/etc", "relative": "../../../../../../../../etc"}
+	// What a broken Bind shows, the end of the test may remove.
+	host := t.TempDir()
+	mkdir(t, filepath.Join(host, "ssl"))
+	relative, err := filepath.Rel(volume, host)
+	require.NoError(t, err)
+	links := map[string]string{"absolute": host, "relative": relative}
 	for name, to := range links {
 		mkdir(t, filepath.Join(volume, name, "ssl"))
 		link(t, to, filepath.Join(volume, name+"-link"))
@@ -67,7 +72,7 @@ func TestADirectoryThatIsSwappedWithALinkNeverShowsTheHost(t *testing.T) {
 	assert.Greater(t, <-swaps, rounds, "the race must have been one")
 	assert.Positive(t, shown)
 	assert.Positive(t, refused)
-	assert.NoDirExists(t, "/etc/made")
+	assert.NoDirExists(t, filepath.Join(host, "made"))
 	t.Logf("%d shown, %d refused", shown, refused)
 	require.NoError(t, subpath.Clean(t.Context(), subpaths))
 }
