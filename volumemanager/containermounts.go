@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"syscall"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -172,11 +173,12 @@ func (m *Manager) prepareFirstContainers(ctx context.Context, pod *v1.Pod, statu
 			}
 			if mount.SubPath != "" && i < first {
 				j := slices.IndexFunc(status.Volumes, func(v VolumeStatus) bool { return v.Name == mount.Volume })
-				if err := bindSubPath(ctx, status.Volumes[j].Path, mount.SubPath, mount.Source); err != nil {
+				err := bindSubPath(ctx, status.Volumes[j].Path, mount.SubPath, mount.Source)
+				if err != nil && !errors.Is(err, syscall.EPERM) { // who may not mount leaves it to the runtime
 					shown.Missing = append(shown.Missing, MissingMount{Volume: mount.Volume, Destination: mount.Destination, Err: err})
 					continue
 				}
-				mount.Unprepared = false
+				mount.Unprepared = err != nil
 			}
 			prepared = append(prepared, mount)
 		}

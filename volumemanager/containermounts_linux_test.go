@@ -212,3 +212,32 @@ func TestASubPathExprIsRenderedOnceAndForAll(t *testing.T) {
 		b.requireEmpty()
 	})
 }
+
+func TestAMountThatVanishesIsNoticedAndMadeAgain(t *testing.T) {
+	mountns.RequirePrivate(t)
+	for name, vanish := range map[string]func(t *testing.T, path string){
+		"unmounted": func(t *testing.T, path string) { require.NoError(t, unix.Unmount(path, unix.MNT_DETACH)) },
+		"covered": func(t *testing.T, path string) {
+			require.NoError(t, unix.Mount("precious", path, "tmpfs", 0, ""))
+			t.Cleanup(func() { _ = unix.Unmount(path, unix.MNT_DETACH) })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := pod("web", memory("cache"))
+			b := manage(t, true, p)
+			path := b.inspect()[0].Volumes[0].Path
+			events := b.Events(t.Context(), 100)
+			vanish(t, path)
+			failed := next(t, events, hasFailed("cache", volumemanager.OperationVerify))
+			assert.ErrorContains(t, failed.Err, "not there any more")
+			if name == "covered" {
+				again := next(t, events, hasFailed("cache", volumemanager.OperationSetUp))
+				require.ErrorIs(t, again.Err, volume.ErrInUse, "what lies on top is left alone")
+				require.NoError(t, unix.Unmount(path, 0))
+			}
+			b.requireReady(p.UID)
+			b.drop(p)
+			b.requireEmpty()
+		})
+	}
+}

@@ -109,7 +109,7 @@ func TestAVolumeOnADeadServerDelaysNobodyAndIsTornDownInTheEnd(t *testing.T) {
 	mountns.RequirePrivate(t)
 	root := t.TempDir()
 	server := &deadServer{t: t, mounted: make(chan string, 1)}
-	b := openRigWith(t, hasty, root, append(plugins.Default(), server)...)
+	b := openRigWith(t, hasty, volume.Host{Root: root}, append(plugins.Default(), server)...)
 	events := b.Events(t.Context(), 1000)
 	b.run()
 
@@ -146,7 +146,7 @@ func TestADeadMountOnAVolumeThatWasLeftBehindHoldsUpNobody(t *testing.T) {
 	mountns.RequirePrivate(t)
 	root := t.TempDir()
 	leave(t, root, plugins.Default(), pod("dead", emptyDir("cache")), pod("web", memory("cache")), pod("other", emptyDir("cache")))
-	b := openRigWith(t, hasty, root, plugins.Default()...)
+	b := openRigWith(t, hasty, volume.Host{Root: root}, plugins.Default()...)
 	require.NoError(t, os.Truncate(b.recordPath("uid-dead"), 0))
 	path := b.plugins.Host().PodVolumeDir("uid-dead", "kubernetes.io/empty-dir", "cache")
 	mountns.DeadFUSE(t, path)

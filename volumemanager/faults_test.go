@@ -76,7 +76,7 @@ func TestTenThousandFaultsInARowEndInWhatIsWanted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &faults{random: rand.New(rand.NewPCG(seed, seed)), left: 10_000}
 		fake := &volumetest.FakePlugin{}
-		b := openRigWith(t, volumemanager.Options{Containers: f}, t.TempDir(), fake)
+		b := openRigWith(t, volumemanager.Options{Containers: f}, unmounted(t.TempDir()), fake)
 		recorded := func(ctx context.Context, call volumetest.Call) error {
 			assert.FileExists(t, b.recordPath(call.PodUID), "nothing is done without a record")
 			return f.hook(ctx, call)

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/mount-utils"
 	"k8s.io/utils/ptr"
 
 	"github.com/volumekit/volumekit/plugins"
@@ -44,17 +45,23 @@ func newRig(t *testing.T, plugins ...volume.VolumePlugin) *rig {
 // openRig is a rig in a root that an earlier one may have left.
 func openRig(t *testing.T, root string, plugins ...volume.VolumePlugin) *rig {
 	t.Helper()
-	return openRigWith(t, volumemanager.Options{}, root, plugins...)
+	return openRigWith(t, volumemanager.Options{}, volume.Host{Root: root}, plugins...)
 }
 
-func openRigWith(t *testing.T, options volumemanager.Options, root string, plugins ...volume.VolumePlugin) *rig {
+// unmounted is a host that has no mounts, so that nothing waits for the kernel to tell of them: in a bubble of package synctest,
+// time would not go on.
+func unmounted(root string) volume.Host {
+	return volume.Host{Root: root, Mounter: mount.NewFakeMounter(nil)}
+}
+
+func openRigWith(t *testing.T, options volumemanager.Options, host volume.Host, plugins ...volume.VolumePlugin) *rig {
 	t.Helper()
-	mgr, err := volume.NewVolumePluginMgr(t.Context(), volume.Host{Root: root}, plugins)
+	mgr, err := volume.NewVolumePluginMgr(t.Context(), host, plugins)
 	require.NoError(t, err)
 	t.Cleanup(mgr.Close)
 	manager, err := volumemanager.New(t.Context(), mgr, options)
 	require.NoError(t, err)
-	b := &rig{Manager: manager, t: t, root: root, plugins: mgr}
+	b := &rig{Manager: manager, t: t, root: host.Root, plugins: mgr}
 	t.Cleanup(func() { _ = b.Close() })
 	return b
 }

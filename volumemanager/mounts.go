@@ -26,7 +26,7 @@ type Mount struct {
 	Source, Destination string
 
 	// Unprepared says that Source does not show the subPath yet. It has to be made when the container starts, since an init
-	// container may have to fill the volume first: [Manager.ContainerMounts] does.
+	// container may have to fill the volume first: [Manager.ContainerMounts] does. Without the right to mount it cannot.
 	Unprepared bool
 
 	// ReadOnly says that the container cannot write: it asked for that, or the volume allows nothing else.

@@ -41,7 +41,7 @@ func TestRecoveryAdoptsWhatIsWantedAndTakesTheRestAwayOnceItIsKnown(t *testing.T
 	synctest.Test(t, func(t *testing.T) {
 		root := t.TempDir()
 		leave(t, root, plugins.Default(), pod("kept", emptyDir("cache")), pod("gone", emptyDir("cache")))
-		b := openRig(t, root, plugins.Default()...)
+		b := openRigWith(t, volumemanager.Options{}, unmounted(root), plugins.Default()...)
 		file := func(pod string) string {
 			return filepath.Join(root, "pods/uid-"+pod+"/volumes/kubernetes.io~empty-dir/cache/file")
 		}
@@ -115,7 +115,7 @@ func TestNothingIsUnmountedBeforeTheContainersAreReportedGone(t *testing.T) {
 		fake := &volumetest.FakePlugin{}
 		leave(t, root, []volume.VolumePlugin{fake}, pod("web", emptyDir("cache")))
 		runtime := &containers{}
-		b := openRigWith(t, volumemanager.Options{Containers: runtime}, root, fake)
+		b := openRigWith(t, volumemanager.Options{Containers: runtime}, unmounted(root), fake)
 		require.ErrorIs(t, b.TearDownPod(t.Context(), "uid-web"), volume.ErrUncertain, "the simple call neither")
 
 		events := b.Events(t.Context(), 100)
@@ -148,7 +148,7 @@ func TestAPodThatIsRemovedWhileItsContainersAreAskedForGetsNoVolumeWithoutARecor
 	fake := &volumetest.FakePlugin{}
 	var b *rig
 	remove := whenAsked(func() { assert.NoError(t, b.RemovePod("uid-web")) })
-	b = openRigWith(t, volumemanager.Options{Containers: remove}, t.TempDir(), fake)
+	b = openRigWith(t, volumemanager.Options{Containers: remove}, volume.Host{Root: t.TempDir()}, fake)
 	fake.Inject(volumetest.SetUp, volumetest.Hooks{Before: func(_ context.Context, call volumetest.Call) error {
 		assert.Contains(t, b.record(call.PodUID), call.Volume)
 		return nil
@@ -169,7 +169,7 @@ func TestVolumesWaitForTheirPlugin(t *testing.T) {
 				root := t.TempDir()
 				fake := &volumetest.FakePlugin{}
 				leave(t, root, []volume.VolumePlugin{fake}, pod("web", emptyDir("cache")))
-				b := openRig(t, root)
+				b := openRigWith(t, volumemanager.Options{}, unmounted(root))
 				events := b.Events(t.Context(), 100)
 				b.run()
 				var pods []*v1.Pod

@@ -5,8 +5,6 @@ package volumemanager
 import (
 	"context"
 
-	"k8s.io/klog/v2"
-
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -33,10 +31,10 @@ func (m *Manager) Run(ctx context.Context) error {
 		return err
 	}
 	m.kickAll(func(*managedPod) {})
-	watched, stopWatching := m.watchMounts(ctx)
-	defer stopWatching()
-	timer := m.host.Clock.NewTimer(m.options.Resync)
-	defer timer.Stop()
+	mounts := m.watchMounts(ctx)
+	defer mounts.stop()
+	resync := m.host.Clock.NewTimer(m.options.Resync)
+	defer resync.Stop()
 	for {
 		plugins := m.plugins.Changed()
 		select {
@@ -44,11 +42,11 @@ func (m *Manager) Run(ctx context.Context) error {
 			return nil
 		case <-plugins:
 			m.kickAll((*managedPod).retryWithoutPlugin)
-		case <-watched:
-			m.suspectVanished(ctx)
-		case <-timer.C():
-			m.kickAll((*managedPod).suspect)
-			timer.Reset(m.options.Resync)
+		case <-mounts.vanished:
+			m.suspectVanished(ctx, mounts.table)
+		case <-resync.C():
+			m.kickAll((*managedPod).suspectAll)
+			resync.Reset(m.options.Resync)
 		}
 	}
 }
@@ -102,18 +100,9 @@ func (p *managedPod) retryWithoutPlugin() {
 	}
 }
 
-// suspect has every volume of the pod verified. mu is locked.
-func (p *managedPod) suspect() {
+// suspectAll has every volume of the pod verified. mu is locked.
+func (p *managedPod) suspectAll() {
 	for _, v := range p.volumes {
 		v.suspect = v.there
 	}
 }
-
-// watchMounts returns a channel on which something comes when mounts have come or gone.
-func (m *Manager) watchMounts(ctx context.Context) (changed <-chan struct{}, stop func()) {
-	klog.FromContext(ctx).V(4).Info("Watching the mount table")
-	return nil, func() {}
-}
-
-// suspectVanished has those volumes verified whose mounts are not there any more.
-func (m *Manager) suspectVanished(ctx context.Context) {}

@@ -113,7 +113,7 @@ func TestWhatIsWantedBeforeRunIsThereAfterwards(t *testing.T) {
 
 func TestTheSimpleCallsAreRefusedWhileRunSeesToPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newRig(t, plugins.Default()...)
+		b := openRigWith(t, volumemanager.Options{}, unmounted(t.TempDir()), plugins.Default()...)
 		stop := b.run()
 		synctest.Wait()
 		_, err := b.SetUpPod(t.Context(), pod("web", emptyDir("cache")))
@@ -135,7 +135,7 @@ func TestWaitForPodSaysWhatIsMissingAndWhy(t *testing.T) {
 			}
 			return nil
 		}})
-		b := newRig(t, fake)
+		b := openRigWith(t, volumemanager.Options{}, unmounted(t.TempDir()), fake)
 		b.run()
 		require.NoError(t, b.SetPod(t.Context(), pod("web", emptyDir("good"), emptyDir("bad"), configMap("settings"))))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -171,7 +171,7 @@ func TestAPodThatIsRefusedKeepsTheVolumesThatItHas(t *testing.T) {
 func TestEachVolumeIsTriedAgainWithABackoffOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fake := &volumetest.FakePlugin{}
-		b := newRig(t, fake)
+		b := openRigWith(t, volumemanager.Options{}, unmounted(t.TempDir()), fake)
 		var tries []time.Duration
 		begun := time.Now()
 		fake.Inject(volumetest.SetUp, volumetest.Hooks{Before: func(_ context.Context, call volumetest.Call) error {
@@ -203,7 +203,7 @@ func TestTheBackoffBeginsAnewWhenThePodChanges(t *testing.T) {
 			}
 			return nil
 		}})
-		b := newRig(t, fake)
+		b := openRigWith(t, volumemanager.Options{}, unmounted(t.TempDir()), fake)
 		events := b.Events(t.Context(), 1000)
 		b.run()
 		require.NoError(t, b.SetPod(t.Context(), pod("old", emptyDir("cache"))))
@@ -231,7 +231,7 @@ func TestAVolumeThatHangsCostsOneGoroutineAndDelaysNobody(t *testing.T) {
 			}
 			return nil
 		}})
-		b := newRig(t, fake)
+		b := openRigWith(t, volumemanager.Options{}, unmounted(t.TempDir()), fake)
 		events := b.Events(t.Context(), 1000)
 		b.run()
 		var pods []*v1.Pod
@@ -270,7 +270,7 @@ func TestAnOperationThatIsOvertakenEndsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fake := &volumetest.FakePlugin{}
 		fake.Inject(volumetest.SetUp, volumetest.Hooks{Before: volumetest.Hang(nil)}) // until its context ends
-		b := newRig(t, fake)
+		b := openRigWith(t, volumemanager.Options{}, unmounted(t.TempDir()), fake)
 		events := b.Events(t.Context(), 1000)
 		b.run()
 		begun := time.Now()
