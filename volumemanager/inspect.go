@@ -40,15 +40,16 @@ func Inspect(ctx context.Context, plugins *volume.VolumePluginMgr, options Inspe
 func inspectPod(ctx context.Context, plugins *volume.VolumePluginMgr, uid types.UID, options InspectOptions) PodStatus {
 	host := plugins.Host()
 	status := PodStatus{UID: uid}
-	found, volumes, err := readPod(host, uid)
+	left, err := readPod(host, uid)
 	if err != nil {
 		status.Err = fmt.Errorf("pod %s: %w", uid, err)
 		return status
 	}
 	pod := &v1.Pod{}
 	pod.UID = uid
-	if found != nil {
-		pod = found.Pod
+	volumes := left.volumes
+	if left.record != nil {
+		pod = left.record.Pod
 		status.Namespace, status.Name = pod.Namespace, pod.Name
 	} else {
 		_, err := readRecord(host, uid)

@@ -29,7 +29,7 @@ func (s *settling) recordIntent(ctx context.Context, due map[*managedVolume]Oper
 	}
 	var err error
 	if s.wanted == nil {
-		s.unwritten = false
+		s.unwritten, s.marked = false, true
 		err = s.outside(ctx, func() error { return markLeaving(s.m.host, s.uid) })
 	} else {
 		err = s.write(ctx)
@@ -70,12 +70,13 @@ func (s *settling) write(ctx context.Context) error {
 		}
 	}
 	s.unwritten, s.unwrittenSince = false, time.Time{}
-	err := s.outside(ctx, func() error { return writeRecord(s.m.host, r) })
+	marked := s.marked
+	err := s.outside(ctx, func() error { return writeRecord(s.m.host, r, marked) })
 	if err != nil {
 		s.unwritten = true
 		return err
 	}
-	s.recorded = r
+	s.recorded, s.marked = r, false
 	return nil
 }
 

@@ -18,18 +18,17 @@ import (
 
 // load reads what is recorded of the pod. mu is locked, and unlocked for the I/O.
 func (s *settling) load(ctx context.Context) error {
-	var found *podRecord
-	var volumes []volumeRecord
+	var left leftPod
 	err := s.outside(ctx, func() (err error) {
-		found, volumes, err = readPod(s.m.host, s.uid)
+		left, err = readPod(s.m.host, s.uid)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	s.loaded, s.recorded = true, found
-	for i := range volumes {
-		r := &volumes[i]
+	s.loaded, s.recorded, s.marked = true, left.record, left.marked
+	for i := range left.volumes {
+		r := &left.volumes[i]
 		if i := slices.IndexFunc(s.volumes, func(v *managedVolume) bool { return v.id == r.volumeID }); i >= 0 { // abandoned
 			s.volumes[i].record = r
 			continue
@@ -40,31 +39,45 @@ func (s *settling) load(ctx context.Context) error {
 	return nil
 }
 
-// readPod reads what is recorded of a pod: nil if that is nothing, or is damaged. Then there are records of the volumes that
-// are there as directories, which say nothing but their names.
-func readPod(host volume.Host, uid types.UID) (*podRecord, []volumeRecord, error) {
+// leftPod is what is on disk of a pod.
+type leftPod struct {
+	// record is nil if there is none, or it is damaged.
+	record *podRecord
+
+	// volumes are those of the record or, if that is damaged, of those that are there as directories: then they say nothing but
+	// their names.
+	volumes []volumeRecord
+
+	// marked says that there is the record of markLeaving.
+	marked bool
+}
+
+// readPod reads what is on disk of a pod.
+func readPod(host volume.Host, uid types.UID) (leftPod, error) {
+	var left leftPod
 	if _, err := os.Lstat(host.PodDir(uid)); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, nil
+		return left, nil
 	}
 	if err := checkPodLinks(host, uid); err != nil {
-		return nil, nil, err
+		return left, err
 	}
+	left.marked = record.Exists(leavingPath(host, uid))
 	found, err := readRecord(host, uid)
 	switch {
 	case err == nil:
-		return found, slices.Clone(found.Volumes), nil
+		left.record, left.volumes = found, slices.Clone(found.Volumes)
+		return left, nil
 	case errors.Is(err, fs.ErrNotExist) && !isRecorded(host, uid):
-		return nil, nil, nil
+		return left, nil
 	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, record.ErrDamaged):
-		return nil, nil, err
+		return left, err
 	}
 	ids, err := directoriesOfVolumes(host, uid)
 	if err != nil {
-		return nil, nil, fmt.Errorf("list its volumes: %w", err)
+		return left, fmt.Errorf("list its volumes: %w", err)
 	}
-	var lost []volumeRecord
 	for _, id := range ids {
-		lost = append(lost, volumeRecord{volumeID: id, Volume: id.Name})
+		left.volumes = append(left.volumes, volumeRecord{volumeID: id, Volume: id.Name})
 	}
-	return nil, lost, nil
+	return left, nil
 }

@@ -42,10 +42,11 @@ type managedPod struct {
 	settling bool
 	news     chan struct{}
 
-	// loaded says that recorded is what is on disk; nil if that is nothing, or is damaged. unwritten says that what is on disk
-	// is not what should be there.
+	// loaded says that recorded is what is on disk; nil if that is nothing, or is damaged. marked says that it is, or may be, marked
+	// as leaving there. unwritten says that what is on disk is not what should be there.
 	loaded    bool
 	recorded  *podRecord
+	marked    bool
 	unwritten bool
 }
 

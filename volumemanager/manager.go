@@ -4,6 +4,7 @@ package volumemanager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -107,8 +108,7 @@ func (m *Manager) Close() error {
 	if m.closed.Swap(true) {
 		return nil
 	}
-	removeEmpty(m.host.PodsDir())
-	return m.lock.Close()
+	return errors.Join(removeIfEmpty(m.host.PodsDir()), m.lock.Close())
 }
 
 func (m *Manager) checkOpen() error {

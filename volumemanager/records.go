@@ -188,9 +188,10 @@ func (r *volumeRecord) check() error {
 		volume.CheckName(r.Volume))
 }
 
-// writeRecord writes the pod's record. Which volumes are being torn down is marked in it.
-func writeRecord(host volume.Host, r *podRecord) error {
-	if err := record.Write(recordPath(host, r.Pod.UID), recordVersion, r); err != nil {
+// writeRecord writes the pod's record, in which it is marked which volumes are being torn down. leaving says that there may be
+// the one of markLeaving, which says that all are.
+func writeRecord(host volume.Host, r *podRecord, leaving bool) error {
+	if err := record.Write(recordPath(host, r.Pod.UID), recordVersion, r); err != nil || !leaving {
 		return err
 	}
 	return record.Remove(leavingPath(host, r.Pod.UID))
@@ -213,8 +214,7 @@ func removeRecord(host volume.Host, uid types.UID) error {
 			return err
 		}
 	}
-	err := syscall.Rmdir(host.PodDir(uid))
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
+	if syscall.Rmdir(host.PodDir(uid)) == nil {
 		return nil
 	}
 	for _, path := range paths {
@@ -222,8 +222,7 @@ func removeRecord(host volume.Host, uid types.UID) error {
 			return err
 		}
 	}
-	removeEmpty(host.PodDir(uid))
-	return nil
+	return removeIfEmpty(host.PodDir(uid))
 }
 
 // directoriesOfVolumes lists the volumes of the pod that are there as directories. Whoever asks has made sure that the pod is

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"syscall"
 
@@ -80,13 +82,16 @@ func (m *Manager) tearDown(ctx context.Context, uid types.UID, name string, reco
 // them. recorded says that it is known to have a record. If volumes are left of which nothing was recorded it does nothing, and returns them.
 func (m *Manager) removePod(ctx context.Context, uid types.UID, recorded bool) (left []volumeID, err error) {
 	if !recorded && !isRecorded(m.host, uid) {
-		removeEmpty(m.host.PodDir(uid))
-		return nil, nil
+		return nil, removeIfEmpty(m.host.PodDir(uid))
 	}
 	if err := subpath.Clean(ctx, m.host.PodSubpathsDir(uid)); err != nil {
 		return nil, err
 	}
-	if !removeEmptyTree(m.host.PodVolumesDir(uid)) {
+	gone, err := removeEmptyTree(m.host.PodVolumesDir(uid))
+	if err != nil {
+		return nil, err
+	}
+	if !gone {
 		left, err := directoriesOfVolumes(m.host, uid)
 		if err != nil || len(left) > 0 {
 			return left, err
@@ -95,27 +100,43 @@ func (m *Manager) removePod(ctx context.Context, uid types.UID, recorded bool) (
 	return nil, removeRecord(m.host, uid)
 }
 
-// removeEmptyTree removes dir and the directories in it, as far as they are empty. It returns whether dir is gone.
-func removeEmptyTree(dir string) bool {
+// removeEmptyTree removes dir and the directories in it, as far as they are empty, and tells whether dir is gone.
+func removeEmptyTree(dir string) (gone bool, err error) {
 	if err := syscall.Rmdir(dir); err == nil || errors.Is(err, syscall.ENOENT) {
-		return true
+		return true, nil
 	}
 	names, err := subdirectories(dir)
 	if err != nil {
-		return false // what cannot be listed is left
+		return false, err
 	}
 	for _, name := range names {
-		removeEmpty(filepath.Join(dir, name))
+		if err := removeIfEmpty(filepath.Join(dir, name)); err != nil {
+			return false, err
+		}
 	}
-	return syscall.Rmdir(dir) == nil
+	if err := removeIfEmpty(dir); err != nil {
+		return false, err
+	}
+	_, err = os.Lstat(dir)
+	return errors.Is(err, fs.ErrNotExist), nil
 }
 
-// removeEmpty removes those of the directories that are empty. It is not an error if they are not, or not there.
-func removeEmpty(dirs ...string) {
-	for _, dir := range dirs {
-		_ = syscall.Rmdir(dir) // os.Remove would try unlink first
+// removeIfEmpty removes a directory. It is not an error if something is in it, or if it is not there.
+func removeIfEmpty(dir string) error {
+	err := syscall.Rmdir(dir)
+	for _, expected := range []error{syscall.ENOTEMPTY, syscall.EEXIST, syscall.ENOENT} { // POSIX allows the first two for one thing
+		if errors.Is(err, expected) {
+			return nil
+		}
 	}
+	if err != nil {
+		return &fs.PathError{Op: "rmdir", Path: dir, Err: err}
+	}
+	return nil
 }
+
+// removeEmpty removes a directory, if it is empty. Whether it is shows when the one around it is removed.
+func removeEmpty(dir string) { _ = syscall.Rmdir(dir) } // os.Remove would try unlink first
 
 // isFull reports whether an error says that a disk has no room left.
 func isFull(err error) bool {

@@ -75,7 +75,8 @@ func down(ctx context.Context, args []string, s streams) error {
 	}
 	_, _ = fmt.Fprintf(s.out, "the volumes of %d pods are gone\n", gone)
 	if o.all {
-		errs = append(errs, manager.Close(), checkEmpty(root, errs))
+		errs = append(errs, manager.Close())
+		errs = append(errs, checkEmpty(root, errs))
 	}
 	if err := errors.Join(errs...); err != nil {
 		for line := range strings.Lines(err.Error()) {

@@ -4,6 +4,8 @@ package main
 
 import (
 	"regexp"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -26,6 +28,8 @@ func (a *anywhere) failing(t *testing.T) {
 		t.Logf("it said: %s", ended.complaints)
 		assert.Equal(t, notServed, ended.status.ExitCode())
 		assert.Regexp(t, `default/web|"(data|fast|host)"|`+regexp.QuoteMeta(w.dir), ended.complaints)
+		says := func(errno syscall.Errno) bool { return strings.Contains(ended.complaints, errno.Error()) }
+		assert.True(t, slices.ContainsFunc(errnos, says), "it does not say why")
 		w.requireExplained(t)
 		w.requireAgain(t)
 	})
