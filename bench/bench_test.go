@@ -25,3 +25,7 @@ func BenchmarkMount(b *testing.B) { benchmarkJobs(b, mountJobs()) }
 func BenchmarkIsMountPoint(b *testing.B) { benchmarkJobs(b, mountPointJobs()) }
 
 func BenchmarkHostPath(b *testing.B) { benchmarkJobs(b, hostPathJobs()) }
+
+func BenchmarkVolumeManager(b *testing.B) { benchmarkJobs(b, volumeManagerJobs()) }
+
+func BenchmarkMountTable(b *testing.B) { benchmarkJobs(b, mountTableJobs()) }

@@ -23,7 +23,7 @@ type result struct {
 	peer, ours cost
 }
 
-// cost is that of one iteration.
+// cost is that of one iteration, or what the job's metric says.
 type cost struct {
 	ns     float64
 	allocs int64
@@ -50,6 +50,9 @@ func measure(j job, side string, f func(*testing.B)) cost {
 		// testing.Benchmark keeps the reason to itself.
 		fmt.Fprintf(os.Stderr, "%s with %s failed; `go test -bench .` shows why\n", j.name, side)
 		return cost{}
+	}
+	if j.metric != "" {
+		return cost{ns: r.Extra[j.metric]}
 	}
 	return cost{ns: float64(r.T.Nanoseconds()) / float64(r.N), allocs: r.AllocsPerOp()}
 }

@@ -24,19 +24,13 @@ import (
 // behind. The peer has no record but the plugin's; its half is the plugin and removing the pod's directory, which the
 // kubelet does later. What its manager costs is not counted.
 func emptyDirJobs() []job {
-	memory := func() *v1.Volume {
-		limit := resource.MustParse("1Mi")
-		vol := emptyDirVolume()
-		vol.EmptyDir.Medium, vol.EmptyDir.SizeLimit = v1.StorageMediumMemory, &limit
-		return vol
-	}
 	return []job{
 		{
 			tag:    "core",
 			name:   "emptyDir Memory, set up and tear down",
 			target: "12x",
-			peer:   peerEmptyDir(memory, tempDir),
-			ours:   ourEmptyDir(memory, tempDir),
+			peer:   peerEmptyDir(memoryVolume, tempDir),
+			ours:   ourEmptyDir(memoryVolume, tempDir),
 		},
 		{
 			tag:    "core",
@@ -66,6 +60,14 @@ func emptyDirJobs() []job {
 			ours: ourPodWith(emptyDirVolume, tempDirOnTmpfs),
 		},
 	}
+}
+
+// memoryVolume is an emptyDir on a tmpfs of 1 MiB.
+func memoryVolume() *v1.Volume {
+	limit := resource.MustParse("1Mi")
+	vol := emptyDirVolume()
+	vol.EmptyDir.Medium, vol.EmptyDir.SizeLimit = v1.StorageMediumMemory, &limit
+	return vol
 }
 
 // tempDir is on whatever disk $TMPDIR is on.
@@ -158,7 +160,7 @@ func ourEmptyDir(source func() *v1.Volume, root func(*testing.B) string) func(*t
 			if err != nil {
 				b.Fatal(err)
 			}
-			if err := unmounter.TearDown(ctx); err != nil {
+			if err := unmounter.TearDown(ctx, volume.TearDownOptions{}); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -214,7 +214,7 @@ func setUpOurs(t *testing.T, vol *v1.Volume, pod *v1.Pod, m mount.Interface, fsG
 	t.Cleanup(func() {
 		unmounter, err := plugin.NewUnmounter(vol.Name, pod.UID)
 		require.NoError(t, err)
-		assert.NoError(t, unmounter.TearDown(context.Background()))
+		assert.NoError(t, unmounter.TearDown(context.Background(), volume.TearDownOptions{}))
 	})
 	return mounter.Path(), mounter.SetUp(t.Context(), volume.SetUpOptions{FSGroup: fsGroup})
 }

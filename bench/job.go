@@ -9,7 +9,7 @@ import (
 
 // A job is one thing that both volume layers do: one row of the table.
 type job struct {
-	// tag names the piece of work that the row belongs to, "core".
+	// tag names the piece of work that the row belongs to, "core" or "manager".
 	tag string
 
 	// name says what is done once per iteration.
@@ -17,6 +17,10 @@ type job struct {
 
 	// target is what volumekit set out to reach, in words; empty for what is shown for comparison only.
 	target string
+
+	// metric names what the halves report with b.ReportMetric, in nanoseconds, and is shown instead of the time per
+	// iteration; empty for the time.
+	metric string
 
 	// allocs shows the allocations per iteration beside the time.
 	allocs bool
@@ -33,6 +37,8 @@ func jobs() []job {
 	all = append(all, mountJobs()...)
 	all = append(all, mountPointJobs()...)
 	all = append(all, hostPathJobs()...)
+	all = append(all, volumeManagerJobs()...)
+	all = append(all, mountTableJobs()...)
 	return all
 }
 
