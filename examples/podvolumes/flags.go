@@ -6,17 +6,20 @@ import (
 	"context"
 	"flag"
 	"io"
+	"slices"
 	"strings"
 	"time"
 )
 
 // options are the flags of all commands; each command has some of them.
 type options struct {
+	words   []string // what is no flag
 	files   list
 	pods    list
 	all     bool
 	root    string
 	output  string
+	listen  string
 	timeout time.Duration
 }
 
@@ -48,15 +51,23 @@ func parse(command string, args []string, have ...string) (*options, error) {
 			flags.Var(&o.pods, "pod", "")
 		case "all":
 			flags.BoolVar(&o.all, "all", false, "")
+		case "listen":
+			flags.StringVar(&o.listen, "listen", defaultListen, "")
 		case "o":
 			flags.StringVar(&o.output, "o", "", "")
 		}
 	}
-	if err := flags.Parse(args); err != nil {
-		if err == flag.ErrHelp {
-			return nil, err
+	for {
+		if err := flags.Parse(args); err != nil {
+			if err == flag.ErrHelp {
+				return nil, err
+			}
+			return nil, &usageError{err}
 		}
-		return nil, &usageError{err}
+		if flags.NArg() == 0 || !slices.Contains(have, "words") {
+			break
+		}
+		o.words, args = append(o.words, flags.Arg(0)), flags.Args()[1:]
 	}
 	switch {
 	case flags.NArg() > 0:

@@ -30,13 +30,19 @@ usage:
       show what is set up, with the sizes used and the limits
   podvolumes down (-f FILE... | -pod NAMESPACE/NAME... | -all) [-root DIR] [-timeout DURATION]
       take the volumes away
+  podvolumes exec NAMESPACE/POD CONTAINER [-root DIR] [-timeout DURATION] -- COMMAND [ARGUMENT]...
+      run a command that sees a container's mounts, and the host's programs (Linux only)
+  podvolumes run -f DIR [-listen ADDRESS:PORT] [-root DIR] [-timeout DURATION]
+      do what up and down do for the manifests in a directory, as they come, change and go, until it is interrupted;
+      what goes on is shown at http://ADDRESS:PORT/, a loopback address (127.0.0.1:9808); here DURATION is for one volume
 
 A command gives up after DURATION, 2m unless you say otherwise; run it again and it goes on.
 FILE is YAML or JSON, a directory of such files, or "-" for standard input; -f and -pod can be repeated.
 DIR is where everything is kept; by default /var/lib/podvolumes, and for an ordinary user
 podvolumes in $XDG_STATE_HOME (~/.local/state).
 
-exit status: 0 all well, 1 something was not served, 2 wrong use or unreadable input
+exit status: 0 all well, 1 something was not served, 2 wrong use or unreadable input; that of exec is its command's, 128 and
+the signal that killed it, 127 if it is not found, 126 if it cannot be executed
 `
 
 // The exit statuses.
@@ -47,6 +53,9 @@ const (
 )
 
 func main() {
+	if startedInNamespace(os.Args) {
+		os.Exit(becomeCommand())
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	status := run(ctx, os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr})
 	stop()
@@ -69,7 +78,7 @@ func run(ctx context.Context, args []string, s streams) int {
 		_, _ = io.WriteString(s.err, usage)
 		return wrongUse
 	}
-	commands := map[string]func(context.Context, []string, streams) error{"up": up, "status": status, "down": down}
+	commands := map[string]func(context.Context, []string, streams) error{"up": up, "status": status, "down": down, "exec": execInContainer, "run": runManager}
 	command, found := commands[args[0]]
 	switch {
 	case found:
@@ -77,11 +86,12 @@ func run(ctx context.Context, args []string, s streams) int {
 		_, _ = io.WriteString(s.out, usage)
 		return allWell
 	default:
-		s.complain("podvolumes: unknown command %q: there are up, status and down", args[0])
+		s.complain("podvolumes: unknown command %q: there are up, status, down, exec and run", args[0])
 		return wrongUse
 	}
 	err := command(ctx, args[1:], s)
 	var misuse *usageError
+	var status exitStatus
 	switch {
 	case err == nil:
 		return allWell
@@ -93,6 +103,11 @@ func run(ctx context.Context, args []string, s streams) int {
 		return wrongUse
 	case errors.Is(err, errUnreadable):
 		return wrongUse
+	case errors.As(err, &status):
+		if err != status { // it did not start
+			s.complain("podvolumes %s: %v", args[0], err)
+		}
+		return int(status)
 	case !errors.Is(err, errNotServed):
 		s.complain("podvolumes %s: %v", args[0], err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/volumekit/volumekit/volume"
 	"github.com/volumekit/volumekit/volumemanager"
 )
 
@@ -112,6 +113,14 @@ func showJSON(pods []reportedPod, out io.Writer) error {
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(report)
+}
+
+// reason is the text of an error without the names that an event has anyway.
+func reason(err error) string {
+	if e, ok := err.(*volume.Error); ok {
+		err = e.Err
+	}
+	return errorText(err)
 }
 
 // errorLines returns the text with a line for each of the errors that were joined, and none for nil.

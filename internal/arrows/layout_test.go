@@ -63,6 +63,8 @@ var layout = []rule{
 
 	{folder: "volumemanager", own: []string{"volume", "internal"}, others: with("github.com/opencontainers/runtime-spec"), light: true},
 
+	{folder: "volumemanager/statushttp", own: []string{"volume", "volumemanager"}, others: with("github.com/prometheus/client_golang"), light: true},
+
 	{folder: "persistentvolume", own: []string{"volume", "internal"}, others: controller},
 	{folder: "attachdetach", own: []string{"volume", "internal"}, others: controller},
 	{folder: "scheduling", own: []string{"volume", "internal"}, others: controller},
