@@ -4,18 +4,19 @@
 //
 //   - volume: the contracts (VolumePlugin, Mounter, Attacher, Provisioner and their kin), Spec, Host, and VolumePluginMgr,
 //     which holds the plugins and finds the one that serves a volume.
-//   - volumemanager: gives a pod its volumes, tells the container's mounts, and takes the volumes away, also after a crash.
+//   - volumemanager: gives pods their volumes, tells the containers' mounts, and takes the volumes away, again and again until
+//     it is so, also after a crash; volumemanager/statushttp shows what it does.
 //   - plugins: the built-in plugins in one call; each is a package of its own: emptydir, hostpath.
 //   - volume/volumetest: a conformance suite for plugins, fakes, and helpers for tests that mount.
 //   - examples/podvolumes: a program that does all of this for Kubernetes manifests; examples/embed: the least code that does.
 //
-// A program that runs pods gives one its volumes:
+// A program that runs pods says which it wants; one that sees to each pod itself calls SetUpPod and TearDownPod:
 //
 //	mgr, err := volume.NewVolumePluginMgr(ctx, volume.Host{Root: "/var/lib/agent"}, plugins.Default())
 //	manager, err := volumemanager.New(ctx, mgr, volumemanager.Options{})
-//	status, err := manager.SetUpPod(ctx, pod)
-//	mounts := status.Containers[0].Mounts // for each one, Mount.OCI is what a container runtime takes
-//	err = manager.TearDownPod(ctx, pod.UID)
+//	go manager.Run(ctx)
+//	err = manager.SetPods(ctx, pods)
+//	mounts, err := manager.ContainerMounts(ctx, pod.UID, "nginx") // Mount.OCI is what a container runtime takes
 //
 // A program that uses plugins on its own terms finds the one for a volume, and asks for a capability:
 //

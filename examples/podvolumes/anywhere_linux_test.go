@@ -50,9 +50,7 @@ var anywhereCommands = []struct {
 func TestACommandThatIsDisturbedAnywhereEndsWellWhenItIsRunAgain(t *testing.T) {
 	mountns.RequirePrivate(t)
 	program := filepath.Join(t.TempDir(), "podvolumes")
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", program, ".") // without -race
-	output, err := build.CombinedOutput()
-	require.NoError(t, err, string(output))
+	build(t, program)
 	supervisor := syscallfault.New(t)
 	for i, kind := range anywhereKinds {
 		t.Run(kind.name, func(t *testing.T) {

@@ -17,6 +17,13 @@ import (
 	"github.com/volumekit/volumekit/internal/mountns"
 )
 
+// build makes the program at a path, without the race detector.
+func build(t *testing.T, program string) {
+	t.Helper()
+	output, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", program, ".").CombinedOutput()
+	require.NoError(t, err, string(output))
+}
+
 // asOrdinaryUser runs the program as a user without any privilege: itself, or a child where the tests run as root.
 func asOrdinaryUser(t *testing.T, program, stdin string, args ...string) (status int, errors string) {
 	t.Helper()
@@ -43,9 +50,7 @@ func TestAnOrdinaryUserGetsWhatSuchAUserMayHave(t *testing.T) {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	require.NoError(t, os.Chmod(dir, 0o777))
 	program := filepath.Join(dir, "podvolumes")
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", program, ".")
-	output, err := build.CombinedOutput()
-	require.NoError(t, err, string(output))
+	build(t, program)
 	root := filepath.Join(dir, "root")
 
 	status, errors := asOrdinaryUser(t, program, "web.yaml", "up", "-f", "-", "-root", root)

@@ -47,8 +47,7 @@ func (g *goal) Write(p []byte) (int, error) {
 func TestRunGoesOnWhereverItWasKilledAndTriesAgainWhateverFailed(t *testing.T) {
 	mountns.RequirePrivate(t)
 	program := filepath.Join(t.TempDir(), "podvolumes")
-	output, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", program, ".").CombinedOutput()
-	require.NoError(t, err, string(output))
+	build(t, program)
 	supervisor := syscallfault.New(t)
 	for name, phase := range map[string]struct {
 		says  string
