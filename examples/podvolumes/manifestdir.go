@@ -133,6 +133,9 @@ func readManifest(ctx context.Context, path string, before *manifestFile) *manif
 		return before
 	}
 	loaded, errs := manifest.Load(ctx, []string{path}, manifest.Options{})
+	if again, err := abandon.Run(ctx, func() ([]byte, error) { return readRegular(path) }); err != nil || !bytes.Equal(again, content) {
+		now.content = nil // it changed meanwhile: the next scan reads it again
+	}
 	if len(errs) > 0 {
 		now.errs = errs
 		return now

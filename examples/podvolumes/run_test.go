@@ -162,6 +162,32 @@ func TestTheDirectoryMayBeALinkThatIsReplaced(t *testing.T) {
 	requireWell(t, "", "down", "-all", "-root", root)
 }
 
+func TestWhoIsBusyBesideTheDirectoryPutsNothingOff(t *testing.T) {
+	base, root := t.TempDir(), t.TempDir()
+	dir := filepath.Join(base, "manifests")
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = os.WriteFile(filepath.Join(base, "busy"), nil, 0o600)
+				_ = os.WriteFile(filepath.Join(dir, ".busy"), nil, 0o600)
+			}
+		}
+	}()
+	r := start(t, dir, root)
+	write(t, filepath.Join(dir, "web.yaml"), twoVolumes)
+	r.out.await(t, `^default/web cache: set up in`)
+	close(stop)
+	<-stopped
+	assert.Equal(t, allWell, r.stop())
+	requireWell(t, "", "down", "-all", "-root", root)
+}
+
 func TestRunShowsItsStateToTheMachineItself(t *testing.T) {
 	dir, root := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(dir, "web.yaml"), twoVolumes)

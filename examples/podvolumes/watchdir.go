@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// changesSettle is how long it is waited for more changes: a file is often written in several steps.
+	// changesSettle is how long after a change it is waited for more: a file is often written in several steps.
 	changesSettle = 200 * time.Millisecond
 
 	// lookAnyway is how often it is looked although nothing was told: files behind links in other directories, and directories
@@ -41,21 +41,27 @@ func watchDir(ctx context.Context, path string) <-chan struct{} {
 		if err == nil {
 			defer func() { _ = watcher.Close() }()
 		}
-		timer := time.NewTimer(lookAnyway)
-		defer timer.Stop()
+		anyway := time.NewTicker(lookAnyway)
+		defer anyway.Stop()
+		var settled <-chan time.Time
 		for {
 			select {
 			case <-ctx.Done():
 				return
-			case <-events:
-				timer.Reset(changesSettle)
+			case event := <-events:
+				// Beside the directory, others may be busy all the time.
+				if dir := filepath.Clean(path); event.Name != dir && filepath.Dir(event.Name) != dir {
+					continue
+				}
+				settled = soon(settled)
 				continue
 			case <-lost:
-				timer.Reset(changesSettle)
+				settled = soon(settled)
 				continue
-			case <-timer.C:
-				timer.Reset(lookAnyway)
+			case <-settled:
+			case <-anyway.C:
 			}
+			settled = nil
 			watch()
 			select {
 			case changed <- struct{}{}:
@@ -64,4 +70,12 @@ func watchDir(ctx context.Context, path string) <-chan struct{} {
 		}
 	}()
 	return changed
+}
+
+// soon returns a channel that tells when changes have settled, which is not put off by more of them.
+func soon(settled <-chan time.Time) <-chan time.Time {
+	if settled != nil {
+		return settled
+	}
+	return time.After(changesSettle)
 }
