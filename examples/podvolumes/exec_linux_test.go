@@ -3,10 +3,12 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -119,4 +121,114 @@ func TestExecNamesTheVolumeThatIsMissing(t *testing.T) {
 	assert.Equal(t, notServed, status)
 	assert.Contains(t, complaints, `volume "settings" at /settings: `)
 	requireWell(t, "", "down", "-all", "-root", root)
+}
+
+func TestExecPassesSignalsOn(t *testing.T) {
+	root := upForExec(t)
+	program := filepath.Join(t.TempDir(), "podvolumes")
+	build(t, program)
+	for name, test := range map[string]struct {
+		script string
+		status int
+	}{
+		"to a command that acts on it": {`trap 'exit 9' TERM; echo ready; read x`, 9},
+		"to one that does not":         {`echo ready; exec cat`, 128 + 15},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), program, "exec", "default/web", "main", "-root", root, "--", "sh", "-c", test.script)
+			_, err := cmd.StdinPipe() // which nobody writes to
+			require.NoError(t, err)
+			out, err := cmd.StdoutPipe()
+			require.NoError(t, err)
+			require.NoError(t, cmd.Start())
+			ready, err := bufio.NewReader(out).ReadString('\n')
+			require.NoError(t, err)
+			require.Equal(t, "ready\n", ready)
+			require.NoError(t, cmd.Process.Signal(unix.SIGTERM))
+			_ = cmd.Wait()
+			assert.Equal(t, test.status, cmd.ProcessState.ExitCode())
+		})
+	}
+}
+
+const forExecOfFiles = `
+apiVersion: v1
+kind: Pod
+metadata: {name: web, uid: web-uid}
+spec:
+  containers:
+    - name: main
+      securityContext: {privileged: true}
+      volumeMounts:
+        - {name: file, mountPath: /absent/file}
+        - {name: host, mountPath: /absent/options, bindMountOptions: [nosuid, nodev]}
+        - {name: host, mountPath: /absent/both, mountPropagation: Bidirectional}
+        - {name: host, mountPath: /absent/neither}
+  volumes:
+    - {name: file, hostPath: {path: HOST/file, type: File}}
+    - {name: host, hostPath: {path: HOST}}
+`
+
+func TestExecShowsFilesAndOptionsAndPropagation(t *testing.T) {
+	mountns.RequirePrivate(t)
+	mountns.CheckNoMountsLeft(t)
+	host, root := t.TempDir(), t.TempDir()
+	require.NoError(t, unix.Mount(host, host, "", unix.MS_BIND, ""))
+	require.NoError(t, unix.Mount("", host, "", unix.MS_SHARED, ""))
+	t.Cleanup(func() { assert.NoError(t, unix.Unmount(host, unix.MNT_DETACH)) })
+	for _, dir := range []string{"both", "neither"} {
+		require.NoError(t, os.Mkdir(filepath.Join(host, dir), 0o755))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(host, "file"), []byte("text\n"), 0o600))
+	requireWell(t, strings.ReplaceAll(forExecOfFiles, "HOST", host), "up", "-f", "-", "-root", root)
+	sh := func(script string) string {
+		t.Helper()
+		return requireWell(t, "", "exec", "default/web", "main", "-root", root, "--", "sh", "-c", script)
+	}
+	assert.Equal(t, "text\n", sh("cat /absent/file"))
+	sh("echo more >>/absent/file")
+	text, err := os.ReadFile(filepath.Join(host, "file"))
+	require.NoError(t, err)
+	assert.Equal(t, "text\nmore\n", string(text))
+	assert.Regexp(t, `(?m)^\S+ \S+ \S+ \S+ /absent/options \S*nosuid,nodev`, sh("cat /proc/self/mountinfo"))
+
+	sh("mount -t tmpfs made-inside /absent/both/both; mount -t tmpfs made-inside /absent/neither/neither")
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	require.NoError(t, err)
+	assert.Contains(t, string(mounts), filepath.Join(host, "both")+" ")
+	assert.NotContains(t, string(mounts), filepath.Join(host, "neither")+" ")
+	require.NoError(t, unix.Unmount(filepath.Join(host, "both"), 0))
+	requireWell(t, "", "down", "-all", "-root", root)
+}
+
+func TestExecGivesUpOnAServerThatIsDead(t *testing.T) {
+	mountns.RequirePrivate(t)
+	dead, root := t.TempDir(), t.TempDir()
+	manifest := strings.Replace(strings.Replace(forExec, "HOST", dead, 1), "mountPath: /absent/plain,", "mountPath: /absent/plain, subPath: a,", 1)
+	requireWell(t, manifest, "up", "-f", "-", "-root", root)
+	mountns.DeadFUSE(t, dead)
+	status, _, complaints := podvolumes(t, "", "exec", "default/web", "main", "-root", root, "-timeout", "300ms", "--", "true")
+	assert.Equal(t, notServed, status)
+	assert.Contains(t, complaints, "gave up after 300ms (-timeout)")
+	requireWell(t, "", "down", "-all", "-root", root)
+}
+
+func TestAnOrdinaryUserMaySeeTheMountsToo(t *testing.T) {
+	dir, err := os.MkdirTemp("", "podvolumes") // t.TempDir is closed to other users
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	require.NoError(t, os.Chmod(dir, 0o777))
+	program, root := filepath.Join(dir, "podvolumes"), filepath.Join(dir, "root")
+	build(t, program)
+	manifest := filepath.Join(dir, "pod.yaml")
+	require.NoError(t, os.WriteFile(manifest, []byte(strings.Replace(forExec, "HOST", dir, 1)), 0o644))
+	status, complaints := asOrdinaryUser(t, program, manifest, "up", "-f", "-", "-root", root)
+	require.Equal(t, allWell, status, complaints)
+	status, complaints = asOrdinaryUser(t, program, manifest, "exec", "default/web", "main", "-root", root, "--",
+		"sh", "-c", "echo x >/absent/part/f && ! echo x >/usr/share/absent-in-a-host/f")
+	assert.Equal(t, allWell, status, complaints)
+	assert.Contains(t, complaints, "Read-only file system")
+	assert.FileExists(t, filepath.Join(root, "pods/web-uid/volumes/kubernetes.io~empty-dir/cache/a/b/f"))
+	status, complaints = asOrdinaryUser(t, program, manifest, "down", "-all", "-root", root)
+	assert.Equal(t, allWell, status, complaints)
 }

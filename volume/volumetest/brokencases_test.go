@@ -220,7 +220,9 @@ func brokenLifecycles() []brokenCase {
 		{
 			name: "TearDown removes the volumes of all plugins",
 			config: broken(brokenUnmounting(func(u *brokenUnmounter) {
-				u.tearDown = func(context.Context, volume.TearDownOptions) error { return os.RemoveAll(u.plugin.host.PodVolumesDir(u.podUID)) }
+				u.tearDown = func(context.Context, volume.TearDownOptions) error {
+					return os.RemoveAll(u.plugin.host.PodVolumesDir(u.podUID))
+				}
 			})),
 			fails: "volume/TearDownOfWhatWasNeverSetUp", says: "what has changed in another plugin's volume",
 		},
