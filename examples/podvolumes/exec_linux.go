@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"runtime"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
@@ -71,17 +72,20 @@ func runInView(ctx context.Context, seen view, s streams) error {
 	if err != nil {
 		return err
 	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
 	became := make(chan error, 1)
 	go func() { became <- prepare(seen, viewWriter, reportReader) }()
 	select {
 	case err = <-became:
 	case <-ctx.Done():
 		_ = cmd.Process.Kill()
-		go func() { _ = cmd.Wait() }() // what hangs in the kernel is not waited for
+		select {
+		case <-ended:
+		case <-time.After(time.Second): // what hangs in the kernel for good is not waited for
+		}
 		return fmt.Errorf("show the mounts of %s: %w", seen.Container, context.Cause(ctx))
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
 	for {
 		select {
 		case sent := <-signals:
