@@ -380,7 +380,7 @@ func (e *environment) configMap(name string, optional *bool) (*v1.ConfigMap, err
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("ConfigMap %s/%s: %w", e.pod.Namespace, name, err)
+		return nil, fmt.Errorf("get ConfigMap %s/%s: %w", e.pod.Namespace, name, err)
 	}
 	e.configMaps[name] = configMap
 	return configMap, nil
@@ -399,7 +399,7 @@ func (e *environment) secret(name string, optional *bool) (*v1.Secret, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("Secret %s/%s: %w", e.pod.Namespace, name, err)
+		return nil, fmt.Errorf("get Secret %s/%s: %w", e.pod.Namespace, name, err)
 	}
 	e.secrets[name] = secret
 	return secret, nil

@@ -114,7 +114,7 @@ func TestAnExpressionThatCannotBeRenderedIsRefused(t *testing.T) {
 		"a ConfigMap without the key":      {"$(A)", fromConfigMap("map", "none", nil), nil, volume.ErrNotFound, `ns/map has no key "none"`},
 		"a Secret without the key":         {"$(A)", fromSecret("secret", "none", nil), nil, volume.ErrNotFound, `ns/secret has no key "none"`},
 		"optional and missing":             {"$(A)", fromSecret("none", "key", new(true)), nil, volume.ErrInvalid, `"A" is not set`},
-		"a source that is missing":         {"$(key)", nil, []v1.EnvFromSource{configMapEnv("", "map", nil), secretEnv("", "none", nil)}, volume.ErrNotFound, `"key" may come from envFrom: Secret ns/none`},
+		"a source that is missing":         {"$(key)", nil, []v1.EnvFromSource{configMapEnv("", "map", nil), secretEnv("", "none", nil)}, volume.ErrNotFound, `"key" may come from envFrom: get Secret ns/none`},
 		"a source of two kinds":            {"$(key)", nil, []v1.EnvFromSource{{ConfigMapRef: &v1.ConfigMapEnvSource{}, SecretRef: &v1.SecretEnvSource{}}}, volume.ErrInvalid, "both"},
 		"a source of no kind":              {"$(key)", nil, []v1.EnvFromSource{{}}, volume.ErrInvalid, "neither"},
 		"a source that cannot be asked":    {"$(A)", fromSecret("broken", "key", new(true)), nil, errBroken, "Secret ns/broken"},

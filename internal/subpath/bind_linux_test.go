@@ -213,11 +213,11 @@ func TestATargetCanBeBoundRecursively(t *testing.T) {
 }
 
 func TestATargetBelowASharedMountCanBeCleaned(t *testing.T) {
-	volume, _ := begin(t)
+	begin(t)
 	root := t.TempDir()
 	mount(t, "tmpfs", root, "tmpfs", 0)
 	require.NoError(t, unix.Mount("", root, "", unix.MS_SHARED, "")) // as systemd has /
-	volume = mkdir(t, filepath.Join(root, "volume/d/inner"))
+	volume := mkdir(t, filepath.Join(root, "volume/d/inner"))
 	mount(t, "tmpfs", volume, "tmpfs", 0)
 	volume = filepath.Join(root, "volume")
 	subpaths := filepath.Join(root, "volume-subpaths")

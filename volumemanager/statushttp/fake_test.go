@@ -35,12 +35,6 @@ func (f *fakeManager) Status() volumemanager.Status {
 	return f.status
 }
 
-func (f *fakeManager) set(status volumemanager.Status) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.status = status
-}
-
 // Events hands on what tests send to f.events. What was sent has been seen when the handler is closed.
 func (f *fakeManager) Events(ctx context.Context, _ int) <-chan volumemanager.Event {
 	context.AfterFunc(ctx, func() { close(f.events) })
