@@ -55,7 +55,7 @@ type result struct {
 func (r *result) warn(message string) { r.warnings = append(r.warnings, message) }
 
 // errOvertaken ends an operation whose volume is wanted in another way now, or not at all.
-var errOvertaken = errors.New("the pod has changed meanwhile")
+var errOvertaken = errors.New("the pod has been changed meanwhile")
 
 // begin has work done for the volume, until it returns or ctx ends; finish and abandon see to what comes of it. mu is
 // locked, and no operation of the volume is running.

@@ -58,6 +58,10 @@ func (m *Manager) SetUpPod(ctx context.Context, pod *v1.Pod) (PodStatus, error) 
 		m.forget(p)
 		return status, status.Err
 	}
+	if p.wanted != pod {
+		status.Err = volume.Errorf(volume.ErrInUse, "pod %s: %w by another call", podName(pod), errOvertaken)
+		return status, status.Err
+	}
 	m.mu.Unlock()
 	defer m.mu.Lock()
 	m.prepareFirstContainers(ctx, pod, &status)

@@ -42,7 +42,10 @@ func (m *Manager) TearDownPod(ctx context.Context, uid types.UID) error {
 	p.readAgain()
 	p.unwant()
 	p.settle(ctx, onceOnly)
-	if len(p.volumes) == 0 && p.err == nil {
+	switch {
+	case p.wanted != nil:
+		return volume.Errorf(volume.ErrInUse, "pod %s: %w by another call", p, errOvertaken)
+	case len(p.volumes) == 0 && p.err == nil:
 		return nil
 	}
 	status := p.status()
