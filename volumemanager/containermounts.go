@@ -45,7 +45,7 @@ func (m *Manager) ContainerMounts(ctx context.Context, uid types.UID, container 
 	c := containers[i]
 	var proofs []*proof
 	var errs []error
-	for _, v := range p.volumes {
+	for _, v := range slices.Clone(p.volumes) { // they may change while mu is not locked
 		if mounts := mountsOf(c, v.name); v.wanted != nil && len(mounts) > 0 {
 			proof, err := p.prove(ctx, v, c, mounts)
 			proofs, errs = append(proofs, proof), append(errs, err)
@@ -58,6 +58,9 @@ func (m *Manager) ContainerMounts(ctx context.Context, uid types.UID, container 
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
+	}
+	if p.wanted != pod {
+		return nil, volume.Errorf(volume.ErrInUse, "pod %s: %w", p, errOvertaken)
 	}
 	status := p.status()
 	if status.Containers = status.Containers[i : i+1]; len(status.Containers[0].Missing) > 0 {

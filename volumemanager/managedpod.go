@@ -101,6 +101,18 @@ func (m *Manager) forget(p *managedPod) {
 	p.tell()
 }
 
+// letGo ends what a simple call has begun and not finished. Once Run has taken over what there is, it has to know of every pod
+// that may be on disk. mu is locked.
+func (m *Manager) letGo(p *managedPod) {
+	if !m.recovered {
+		m.forget(p)
+		return
+	}
+	p.loaded, p.changed = false, true
+	p.retry.reset()
+	p.kick()
+}
+
 // isLeaving reports whether the pod's volumes are to go. mu is locked.
 func (p *managedPod) isLeaving() bool {
 	return p.wanted == nil && (p.leaving || p.m.complete)

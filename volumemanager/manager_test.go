@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -73,12 +74,21 @@ func (b *rig) inspect() []volumemanager.PodStatus {
 	return pods
 }
 
+// recordPaths are where a pod's record may be: it is renamed when the pod leaves, and written anew before the renamed one goes.
+func (b *rig) recordPaths(uid types.UID) []string {
+	dir := b.plugins.Host().PodDir(uid)
+	record := filepath.Join(dir, "volumekit.json")
+	return []string{record, filepath.Join(dir, "volumekit.leaving.json"), record}
+}
+
+// recordPath is where the pod's record is.
 func (b *rig) recordPath(uid types.UID) string {
-	path := filepath.Join(b.plugins.Host().PodDir(uid), "volumekit.json")
-	if leaving := filepath.Join(b.plugins.Host().PodDir(uid), "volumekit.leaving.json"); fileExists(leaving) {
-		return leaving
-	}
-	return path
+	paths := b.recordPaths(uid)
+	return paths[max(slices.IndexFunc(paths, fileExists), 0)]
+}
+
+func (b *rig) isRecorded(uid types.UID) bool {
+	return slices.ContainsFunc(b.recordPaths(uid), fileExists)
 }
 
 func (b *rig) record(uid types.UID) string {

@@ -28,6 +28,9 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.mu.Unlock()
 	defer m.stop()
 	if err := m.Recover(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
 		return err
 	}
 	m.kickAll(func(*managedPod) {})

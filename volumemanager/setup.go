@@ -53,13 +53,13 @@ func (m *Manager) SetUpPod(ctx context.Context, pod *v1.Pod) (PodStatus, error) 
 	p.want(pod)
 	p.settle(ctx, onceOnly)
 	status = p.status()
-	if p.err != nil { // nothing was done
-		p.wanted = nil
-		m.forget(p)
-		return status, status.Err
-	}
-	if p.wanted != pod {
+	switch {
+	case p.wanted != pod:
 		status.Err = volume.Errorf(volume.ErrInUse, "pod %s: %w by another call", podName(pod), errOvertaken)
+		return status, status.Err
+	case p.err != nil: // nothing was done
+		p.wanted = nil
+		m.letGo(p)
 		return status, status.Err
 	}
 	m.mu.Unlock()

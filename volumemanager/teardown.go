@@ -50,7 +50,7 @@ func (m *Manager) TearDownPod(ctx context.Context, uid types.UID) error {
 	}
 	status := p.status()
 	p.leaving = false // what comes of it is for whoever asks next
-	m.forget(p)
+	m.letGo(p)
 	return status.err()
 }
 
