@@ -162,6 +162,21 @@ func TestTheDirectoryMayBeALinkThatIsReplaced(t *testing.T) {
 	requireWell(t, "", "down", "-all", "-root", root)
 }
 
+func TestTheDirectoryMayBeNamedFromWhereTheProgramRuns(t *testing.T) {
+	root := t.TempDir()
+	t.Chdir(t.TempDir())
+	r := start(t, "manifests", root)
+	require.NoError(t, os.Mkdir("manifests", 0o755))
+	write(t, "manifests/web.yaml", twoVolumes)
+	r.out.await(t, `^default/web cache: set up in`)
+	require.NoError(t, os.RemoveAll("manifests"))
+	r.complaints.await(t, `manifests: .*the pods that it held stay`)
+	require.NoError(t, os.Mkdir("manifests", 0o755))
+	r.out.await(t, `^default/web: remove in`)
+	assert.Equal(t, allWell, r.stop())
+	requireNoFile(t, root)
+}
+
 func TestWhoIsBusyBesideTheDirectoryPutsNothingOff(t *testing.T) {
 	base, root := t.TempDir(), t.TempDir()
 	dir := filepath.Join(base, "manifests")

@@ -50,7 +50,8 @@ func watchDir(ctx context.Context, path string) <-chan struct{} {
 				return
 			case event := <-events:
 				// Beside the directory, others may be busy all the time.
-				if dir := filepath.Clean(path); event.Name != dir && filepath.Dir(event.Name) != dir {
+				name, dir := filepath.Clean(event.Name), filepath.Clean(path) // in ".", names begin with "./"
+				if name != dir && filepath.Dir(name) != dir {
 					continue
 				}
 				settled = soon(settled)
