@@ -241,3 +241,20 @@ func TestAMountThatVanishesIsNoticedAndMadeAgain(t *testing.T) {
 		})
 	}
 }
+
+func TestAMountThatVanishedWhileNobodyLookedIsMadeAgain(t *testing.T) {
+	mountns.RequirePrivate(t)
+	b := newRig(t, plugins.Default()...)
+	stop := b.run()
+	p := pod("web", memory("cache"))
+	require.NoError(t, b.SetPods(t.Context(), []*v1.Pod{p}))
+	path := b.requireReady(p.UID).Volumes[0].Path
+	stop()
+	require.NoError(t, unix.Unmount(path, unix.MNT_DETACH))
+	events := b.Events(t.Context(), 100)
+	b.run()
+	next(t, events, hasFailed("cache", volumemanager.OperationVerify))
+	next(t, events, func(e volumemanager.Event) bool { return e.Operation == volumemanager.OperationSetUp })
+	b.drop(p)
+	b.requireEmpty()
+}

@@ -96,12 +96,17 @@ func (m *Manager) ContainersChanged(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if p := m.pods[uid]; p != nil {
-		p.retry.reset()
-		for _, v := range p.volumes {
-			v.retry.reset()
-		}
-		p.kick()
+		p.tryAtOnce()
 	}
+}
+
+// tryAtOnce has everything that failed tried again. mu is locked.
+func (p *managedPod) tryAtOnce() {
+	p.retry.reset()
+	for _, v := range p.volumes {
+		v.retry.reset()
+	}
+	p.kick()
 }
 
 // WaitForPod waits until all volumes of the pod are there and returns its status. If ctx ends first, the error says which
@@ -130,7 +135,7 @@ func (m *Manager) WaitForPod(ctx context.Context, uid types.UID) (PodStatus, err
 
 // isReady reports whether the pod is wanted and has all its volumes. mu is locked.
 func (p *managedPod) isReady() bool {
-	if p.wanted == nil || p.changed || !p.loaded || p.err != nil {
+	if p.wanted == nil || p.changed || !p.loaded || p.marked || p.err != nil {
 		return false
 	}
 	for _, v := range p.volumes {

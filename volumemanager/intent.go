@@ -11,10 +11,10 @@ import (
 	"github.com/volumekit/volumekit/volume"
 )
 
-// recordIntent records what is about to be done. It takes from due what must not be done without a record. mu is locked, and
-// unlocked for the I/O.
+// recordIntent records what is about to be done. It takes from due what must not be done without a record, or is not due any
+// more because the pod has changed meanwhile. mu is locked, and unlocked for the I/O.
 func (s *settling) recordIntent(ctx context.Context, due map[*managedVolume]Operation) {
-	fresh := make(map[*managedVolume]bool)
+	fresh, marked := make(map[*managedVolume]bool), make(map[*managedVolume]bool)
 	for v, operation := range due {
 		switch {
 		case operation == OperationSetUp && (v.record == nil || v.record.isLost()):
@@ -22,8 +22,18 @@ func (s *settling) recordIntent(ctx context.Context, due map[*managedVolume]Oper
 			fresh[v], s.unwritten = true, true
 		case operation == OperationTearDown && !v.record.TearingDown:
 			v.record.TearingDown, s.unwritten = true, true
+			marked[v] = true
 		}
 	}
+	// A mark stays only if the tearing down begins: a volume that may be in use again is not to be taken for one that is half
+	// gone.
+	defer func() {
+		for v := range marked {
+			if _, begins := due[v]; !begins {
+				v.record.TearingDown, s.unwritten = false, true
+			}
+		}
+	}()
 	if !s.unwritten || !s.recordIsKnown() {
 		return
 	}
@@ -34,16 +44,19 @@ func (s *settling) recordIntent(ctx context.Context, due map[*managedVolume]Oper
 	} else {
 		err = s.write(ctx)
 	}
+	if s.changed {
+		clear(due)
+	}
 	if err == nil {
 		return
 	}
 	if isFull(err) {
 		err = volume.Errorf(volume.ErrExhausted, "%w", err)
 	}
+	for v := range fresh {
+		v.record = nil
+	}
 	for v, operation := range due {
-		if fresh[v] {
-			v.record = nil
-		}
 		// On a full disk what is torn down is what makes room, so that is done without the record.
 		if operation != OperationTearDown || !isFull(err) {
 			v.fail(s.managedPod, err)
@@ -83,6 +96,9 @@ func (s *settling) write(ctx context.Context) error {
 // note writes what has changed in the record without anything having to wait for it. mu is locked.
 func (s *settling) note(ctx context.Context) bool {
 	if err := s.write(ctx); err != nil {
+		if s.marked { // on disk the pod is leaving: nobody may rely on it
+			return s.failed(ctx, err)
+		}
 		// What the volumes need is recorded already.
 		klog.FromContext(ctx).V(2).Info("Cannot record what became of volumes", "pod", s.String(), "err", err)
 		s.unwritten = false

@@ -42,6 +42,10 @@ type managedPod struct {
 	settling bool
 	news     chan struct{}
 
+	// asking says that it has been asked whether containers run, and there is no answer yet; unanswered, that nobody waits for it
+	// any more.
+	asking, unanswered bool
+
 	// loaded says that recorded is what is on disk; nil if that is nothing, or is damaged. marked says that it is, or may be, marked
 	// as leaving there. unwritten says that what is on disk is not what should be there.
 	loaded    bool

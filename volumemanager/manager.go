@@ -63,8 +63,9 @@ type Manager struct {
 	pods map[types.UID]*managedPod
 	// complete says that all wanted pods have been told; recovered, that what was left is in pods.
 	complete, recovered bool
-	// running says that Run is at work, with the context runContext.
+	// running says that Run is at work, with the context runContext; stopping, that it has ended but for those who settle pods.
 	running    bool
+	stopping   bool
 	runContext context.Context
 }
 

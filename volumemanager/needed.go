@@ -33,9 +33,7 @@ func (s *settling) begin(ctx context.Context, now time.Time) bool {
 	if s.holdBack(ctx, due); s.changed {
 		return true
 	}
-	if s.recordIntent(ctx, due); s.changed {
-		return true
-	}
+	s.recordIntent(ctx, due)
 	for _, v := range slices.Clone(s.volumes) {
 		if operation, is := due[v]; is && v.running == nil {
 			s.beginOperation(ctx, v, operation)
@@ -53,7 +51,7 @@ func (s *settling) beginOperation(ctx context.Context, v *managedVolume, operati
 	case OperationVerify:
 		s.managedPod.begin(ctx, v, operation, func(ctx context.Context, _ *result) error { return verify(ctx, wanted, &recorded) })
 	case OperationTearDown:
-		s.tornDown[id] = true
+		s.tornDown[id], v.there = true, false
 		s.managedPod.begin(ctx, v, operation, func(ctx context.Context, r *result) error {
 			err := m.tearDown(ctx, uid, name, &recorded, r)
 			if err != nil && wanted != nil {
@@ -142,12 +140,19 @@ func (s *settling) holdBack(ctx context.Context, due map[*managedVolume]Operatio
 // they are asked for.
 func (s *settling) containersGone(ctx context.Context) error {
 	var running volume.Presence
-	err := s.outside(ctx, func() (err error) {
-		ctx, cancel := context.WithTimeout(ctx, s.m.options.Timeout)
-		defer cancel()
-		running, err = abandon.Run(ctx, func() (volume.Presence, error) { return s.m.options.Containers.RunningContainers(ctx, s.uid) })
-		return err
-	})
+	var err error
+	if s.asking {
+		err = errors.New("an earlier question has not been answered")
+	} else {
+		s.asking = true
+		err = s.outside(ctx, func() (err error) {
+			ctx, cancel := context.WithTimeout(ctx, s.m.options.Timeout)
+			defer cancel()
+			running, err = abandon.Run(ctx, func() (volume.Presence, error) { return s.ask(ctx) })
+			return err
+		})
+		s.unanswered = s.asking
+	}
 	switch {
 	case running == volume.Absent && err == nil:
 		return nil
@@ -157,4 +162,18 @@ func (s *settling) containersGone(ctx context.Context) error {
 		err = errors.New("no answer")
 	}
 	return volume.Errorf(volume.ErrUncertain, "it is not known whether the pod's containers still run, so the volume stays: %w", err)
+}
+
+// ask asks for the containers. If nobody waits for the answer any more, it has them asked for again at once.
+func (p *managedPod) ask(ctx context.Context) (volume.Presence, error) {
+	defer func() {
+		p.m.mu.Lock()
+		defer p.m.mu.Unlock()
+		p.asking = false
+		if p.unanswered {
+			p.unanswered = false
+			p.tryAtOnce()
+		}
+	}()
+	return p.m.options.Containers.RunningContainers(ctx, p.uid)
 }

@@ -182,8 +182,10 @@ func (r *podRecord) check(uid types.UID) error {
 func (r *volumeRecord) isLost() bool { return r.Source == nil && r.PersistentVolume == nil }
 
 func (r *volumeRecord) check() error {
+	domain, name, _ := strings.Cut(r.Plugin, "/")
 	return errors.Join(
-		volume.CheckPathElement("plugin", utilstrings.EscapeQualifiedName(r.Plugin)),
+		volume.CheckPathElement("plugin", domain),
+		volume.CheckPathElement("plugin", name),
 		volume.CheckName(r.Name),
 		volume.CheckName(r.Volume))
 }

@@ -94,6 +94,7 @@ func TestARecordThatNamesWhatNobodyWroteIsDamaged(t *testing.T) {
 		"another pod's UID":           func(r *podRecord) { r.Pod.UID = "../x" },
 		"a volume that leads away":    func(r *podRecord) { r.Volumes[0].Name = "../x" },
 		"a plugin that leads away":    func(r *podRecord) { r.Volumes[0].Plugin = ".." },
+		"a plugin that leads far":     func(r *podRecord) { r.Volumes[0].Plugin = "../../.." },
 		"a name in the pod that does": func(r *podRecord) { r.Volumes[0].Volume = "a/b" },
 	} {
 		t.Run(name, func(t *testing.T) {

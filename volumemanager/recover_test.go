@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -160,6 +161,74 @@ func TestAPodThatIsRemovedWhileItsContainersAreAskedForGetsNoVolumeWithoutARecor
 	require.NoError(t, b.SetPod(t.Context(), pod("web", emptyDir("after"))))
 	next(t, events, isRemoved("uid-web"))
 	b.requireEmpty()
+}
+
+func TestAVolumeWhoseTearingDownCouldNotBeRecordedIsAskedForAgainBeforeItGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runtime := &containers{}
+		runtime.set(volume.Absent)
+		b := openRigWith(t, volumemanager.Options{Containers: runtime}, unmounted(t.TempDir()), plugins.Default()...)
+		b.run()
+		require.NoError(t, b.SetPods(t.Context(), []*v1.Pod{pod("web", emptyDir("cache"))}))
+		file := filepath.Join(b.requireReady("uid-web").Volumes[0].Path, "file")
+		require.NoError(t, os.WriteFile(file, nil, 0o600))
+		time.Sleep(time.Second)
+
+		// Neither the mark of a pod that leaves nor that of a volume that changes can be made; then the containers run again.
+		inTheWay := []string{"volumekit.leaving.json", ".volumekit.json"}
+		for _, name := range inTheWay {
+			require.NoError(t, os.MkdirAll(filepath.Join(b.plugins.Host().PodDir("uid-web"), name, "x"), 0o700))
+		}
+		other := emptyDir("cache")
+		other.EmptyDir.SizeLimit = &oneMi
+		for _, pods := range [][]*v1.Pod{nil, {pod("web", other)}} {
+			runtime.set(volume.Absent)
+			require.NoError(t, b.SetPods(t.Context(), pods))
+			synctest.Wait()
+			runtime.set(volume.Present)
+			time.Sleep(time.Minute)
+			assert.FileExists(t, file)
+		}
+		for _, name := range inTheWay {
+			require.NoError(t, os.RemoveAll(filepath.Join(b.plugins.Host().PodDir("uid-web"), name)))
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		assert.FileExists(t, file, "the containers still run")
+		require.NoError(t, b.SetPods(t.Context(), []*v1.Pod{pod("web", emptyDir("cache"))}))
+		b.requireReady("uid-web")
+		assert.FileExists(t, file)
+	})
+}
+
+// never is a runtime that does not answer, whatever the context says.
+type never chan struct{}
+
+func (n never) RunningContainers(context.Context, types.UID) (volume.Presence, error) {
+	<-n
+	return volume.Absent, nil
+}
+
+func TestARuntimeThatDoesNotAnswerIsAskedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runtime := make(never)
+		b := openRigWith(t, volumemanager.Options{Containers: runtime}, unmounted(t.TempDir()), plugins.Default()...)
+		events := b.Events(t.Context(), 1000)
+		b.run()
+		require.NoError(t, b.SetPods(t.Context(), []*v1.Pod{pod("web", emptyDir("cache"))}))
+		b.requireReady("uid-web")
+		require.NoError(t, b.SetPods(t.Context(), nil))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		before := goruntime.NumGoroutine()
+		time.Sleep(24 * time.Hour)
+		synctest.Wait()
+		assert.LessOrEqual(t, goruntime.NumGoroutine(), before)
+		answered := time.Now()
+		close(runtime)
+		next(t, events, isRemoved("uid-web"))
+		assert.Equal(t, answered, time.Now(), "at once")
+	})
 }
 
 func TestVolumesWaitForTheirPlugin(t *testing.T) {

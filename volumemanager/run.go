@@ -20,7 +20,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		return err
 	}
 	m.mu.Lock()
-	if m.running {
+	if m.running || m.stopping {
 		m.mu.Unlock()
 		return volume.Errorf(volume.ErrInUse, "the volume manager of %s is running already", m.host.Root)
 	}
@@ -33,9 +33,9 @@ func (m *Manager) Run(ctx context.Context) error {
 		}
 		return err
 	}
-	m.kickAll(func(*managedPod) {})
 	mounts := m.watchMounts(ctx)
 	defer mounts.stop()
+	m.kickAll((*managedPod).suspectAll) // who knows since when nobody has looked
 	resync := m.host.Clock.NewTimer(m.options.Resync)
 	defer resync.Stop()
 	for {
@@ -57,9 +57,12 @@ func (m *Manager) Run(ctx context.Context) error {
 // stop ends that pods are seen to, and waits for those who do.
 func (m *Manager) stop() {
 	m.mu.Lock()
-	m.running = false
+	m.running, m.stopping = false, true
 	m.mu.Unlock()
 	m.settlers.Wait()
+	m.mu.Lock()
+	m.stopping = false
+	m.mu.Unlock()
 }
 
 // kick makes sure that somebody sees to the pod, if the manager runs. mu is locked.

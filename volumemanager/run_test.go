@@ -126,6 +126,32 @@ func TestTheSimpleCallsAreRefusedWhileRunSeesToPods(t *testing.T) {
 	})
 }
 
+func TestASecondRunIsRefusedUntilTheFirstHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := &volumetest.FakePlugin{}
+		release := make(chan struct{})
+		fake.Inject(volumetest.SetUp, volumetest.Hooks{Before: func(context.Context, volumetest.Call) error {
+			<-release
+			return nil
+		}})
+		b := openRigWith(t, volumemanager.Options{}, unmounted(t.TempDir()), fake)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- b.Run(ctx) }()
+		require.NoError(t, b.SetPod(t.Context(), pod("web", emptyDir("cache"))))
+		synctest.Wait()
+		cancel()
+		synctest.Wait() // it waits for the operation now, for a second
+		require.ErrorIs(t, b.Run(t.Context()), volume.ErrInUse)
+		_, err := b.SetUpPod(t.Context(), pod("web", emptyDir("cache")))
+		require.ErrorIs(t, err, volume.ErrInUse)
+		require.NoError(t, <-ended)
+		b.run()
+		close(release)
+		b.requireReady("uid-web")
+	})
+}
+
 func TestWaitForPodSaysWhatIsMissingAndWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fake := &volumetest.FakePlugin{}

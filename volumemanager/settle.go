@@ -64,7 +64,7 @@ func (s *settling) step(ctx context.Context) bool {
 		return s.remove(ctx)
 	}
 	s.retry.reset()
-	if s.unwritten && s.wanted != nil && (s.effort == onceOnly || !now.Before(s.noteAt())) {
+	if s.unwritten && s.wanted != nil && (s.effort == onceOnly || s.marked || !now.Before(s.noteAt())) {
 		return s.note(ctx)
 	}
 	if s.effort == onceOnly {
@@ -83,15 +83,16 @@ func (s *settling) isDue(r *retry, now time.Time) bool {
 
 // nextTry returns when something is to be tried again, zero if nothing is. mu is locked.
 func (s *settling) nextTry() time.Time {
+	if s.err != nil {
+		return s.retry.next // before that nothing is done for its volumes either
+	}
 	var next time.Time
 	earlier := func(t time.Time) {
 		if next.IsZero() || t.Before(next) {
 			next = t
 		}
 	}
-	if s.err != nil {
-		earlier(s.retry.next)
-	} else if s.unwritten && s.wanted != nil {
+	if s.unwritten && s.wanted != nil {
 		earlier(s.noteAt())
 	}
 	for _, v := range s.volumes {
@@ -124,7 +125,7 @@ func (s *settling) prepare(ctx context.Context) error {
 			return volume.Errorf(volume.ErrInvalid, "its UID %s is that of pod %s, which has volumes here", s.uid, podName(known))
 		}
 	}
-	if s.changed && s.wanted != nil && (s.recorded == nil || !equality.Semantic.DeepEqual(s.recorded.Pod, recordedPod(s.wanted))) {
+	if s.changed && s.wanted != nil && (s.marked || s.recorded == nil || !equality.Semantic.DeepEqual(s.recorded.Pod, recordedPod(s.wanted))) {
 		s.unwritten = true
 	}
 	unresolved := slices.ContainsFunc(s.volumes, func(v *managedVolume) bool { return v.wanted != nil && v.wanted.err != nil })

@@ -75,7 +75,7 @@ func (m *Manager) checkSimple() error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.running {
+	if m.running || m.stopping {
 		return volume.Errorf(volume.ErrInUse, "the volume manager of %s sees to pods by itself (Run): tell it which pods are wanted (SetPod, RemovePod)", m.host.Root)
 	}
 	return nil

@@ -154,11 +154,26 @@ func (sel selection) find(manager *volumemanager.Manager, s streams) ([]types.UI
 			return nil, err
 		}
 		if len(found) == 0 {
+			if lost, err := namesLost(manager); err != nil || lost > 0 {
+				return nil, errors.Join(err, fmt.Errorf("nothing is known to be set up for pod %s, but the names of %d pods are lost: status shows them, and down -all takes them away", name, lost))
+			}
 			s.complain("note: nothing is set up for pod %s", name)
 		}
 		uids = append(uids, found...)
 	}
 	return uids, nil
+}
+
+// namesLost counts the pods whose records do not tell their names.
+func namesLost(manager *volumemanager.Manager) (int, error) {
+	uids, err := manager.PodUIDs()
+	lost := 0
+	for _, uid := range uids {
+		if manager.PodName(uid).Name == "" {
+			lost++
+		}
+	}
+	return lost, err
 }
 
 // checkGone reports what keeps the directory of a pod although its volumes are gone.

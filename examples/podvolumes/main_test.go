@@ -367,3 +367,14 @@ type parsedReport struct {
 		}
 	}
 }
+
+func TestDownSaysWhenTheNamesOfPodsAreLost(t *testing.T) {
+	root := t.TempDir()
+	requireWell(t, twoVolumes, "up", "-f", "-", "-root", root)
+	require.NoError(t, os.Truncate(filepath.Join(root, "pods/web-uid/volumekit.json"), 9))
+	status, _, complaints := podvolumes(t, "", "down", "-pod", "default/web", "-root", root)
+	assert.Equal(t, notServed, status)
+	assert.Contains(t, complaints, "the names of 1 pods are lost")
+	requireWell(t, "", "down", "-all", "-root", root)
+	requireNoFile(t, root)
+}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,9 +29,6 @@ type wantedPods struct {
 	manager *volumemanager.Manager
 	s       streams
 
-	// complete says that each file has been understood once, so that what an earlier run left, and no manifest wants, may go.
-	complete bool
-
 	mu       sync.Mutex
 	reported []string
 }
@@ -42,12 +40,10 @@ func (w *wantedPods) follow(ctx context.Context) {
 	switch {
 	case err != nil:
 		faults = append(faults, fmt.Sprintf("%s: %v: the pods that it held stay", w.dir.path, err))
-	case unknown == "":
-		w.complete = true
-	case !w.complete:
-		faults = append(faults, fmt.Sprintf("what an earlier run left, and no manifest wants, stays until %s can be read", unknown))
+	case unknown != "":
+		faults = append(faults, fmt.Sprintf("what no manifest wants stays until %s can be read", unknown))
 	}
-	if err == nil && w.complete {
+	if err == nil && unknown == "" {
 		err = w.manager.SetPods(ctx, pods)
 	} else {
 		var errs []error
@@ -94,6 +90,9 @@ type manifestFile struct {
 // maxManifestBytes is more than a manifest has, and less than what would hurt.
 const maxManifestBytes = 64 << 20
 
+// readTimeout is how long a file is waited for.
+const readTimeout = 5 * time.Second
+
 // scan reads the files that have changed. An error says that the directory cannot be read; then nothing has changed.
 func (d *manifestDir) scan(ctx context.Context) error {
 	entries, err := abandon.Run(ctx, func() ([]os.DirEntry, error) { return os.ReadDir(d.path) })
@@ -108,7 +107,7 @@ func (d *manifestDir) scan(ctx context.Context) error {
 			continue
 		}
 		path := filepath.Join(d.path, name)
-		if info, err := os.Stat(path); err == nil && info.IsDir() {
+		if entry.IsDir() && d.files[name] == nil {
 			continue
 		}
 		found[name] = readManifest(ctx, path, d.files[name])
@@ -119,6 +118,9 @@ func (d *manifestDir) scan(ctx context.Context) error {
 
 // readManifest returns what the file stands for now; before is what it was, nil if it is new.
 func readManifest(ctx context.Context, path string, before *manifestFile) *manifestFile {
+	// A file may be a link to a server that does not answer.
+	ctx, cancel := context.WithTimeoutCause(ctx, readTimeout, fmt.Errorf("read %s: no answer in %v", path, readTimeout))
+	defer cancel()
 	now := &manifestFile{}
 	if before != nil {
 		now.pods, now.known = before.pods, before.known
@@ -131,6 +133,10 @@ func readManifest(ctx context.Context, path string, before *manifestFile) *manif
 	now.content = content
 	if before != nil && before.content != nil && bytes.Equal(before.content, content) {
 		return before
+	}
+	if len(bytes.TrimSpace(content)) == 0 {
+		now.errs = []error{fmt.Errorf("%s is empty, as a file is when it begins to be written: remove it if its pods are to go", path)}
+		return now
 	}
 	loaded, errs := manifest.Load(ctx, []string{path}, manifest.Options{})
 	if again, err := abandon.Run(ctx, func() ([]byte, error) { return readRegular(path) }); err != nil || !bytes.Equal(again, content) {

@@ -48,7 +48,7 @@ func runManager(ctx context.Context, args []string, s streams) error {
 	wanted := &wantedPods{dir: manifestDir{path: o.files[0]}, manager: manager, s: s}
 	status := statushttp.New(manager, statushttp.Options{Title: "Volumes of " + o.files[0], Notices: wanted.faults})
 	defer status.Close()
-	server := &http.Server{Handler: onlyFromHere(status), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: onlyFromHere(status), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: time.Minute}
 	changes := watchDir(ctx, o.files[0])
 
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -128,13 +128,15 @@ func TestAManifestThatCannotBeReadTakesNothingAway(t *testing.T) {
 	write(t, filepath.Join(dir, "bad.yaml"), "kind: Nonsense")
 	r := start(t, dir, root)
 	r.complaints.await(t, `bad\.yaml.*`)
-	r.complaints.await(t, `what an earlier run left, and no manifest wants, stays until .*bad\.yaml can be read`)
+	r.complaints.await(t, `what no manifest wants stays until .*bad\.yaml can be read`)
 	r.out.await(t, `^default/web cache: set up in`)
 	assert.NotContains(t, r.out.String(), "default/left: remove")
 
 	require.NoError(t, os.Remove(filepath.Join(dir, "bad.yaml")))
 	r.out.await(t, `^default/left: remove in`)
 
+	write(t, filepath.Join(dir, "web.yaml"), "\n")
+	r.complaints.await(t, `web\.yaml is empty.*what it held before stays in force`)
 	write(t, filepath.Join(dir, "web.yaml"), "{")
 	r.complaints.await(t, `web\.yaml.*what it held before stays in force`)
 	write(t, filepath.Join(dir, "again.yaml"), strings.ReplaceAll(twoVolumes, "name: web", "name: web2"))

@@ -68,7 +68,7 @@ func Write(path string, version int, content any) error {
 
 func write(path string, data []byte) error {
 	unfinished := temporary(path)
-	file, err := os.OpenFile(unfinished, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
+	file, err := create(unfinished)
 	if err != nil {
 		return err
 	}
@@ -81,6 +81,20 @@ func write(path string, data []byte) error {
 		_ = os.Remove(unfinished)
 	}
 	return err
+}
+
+// create makes a file in the place of what a crash has left there. Whatever that is, it is not opened: a link leads elsewhere,
+// and a named pipe waits for a reader.
+func create(path string) (*os.File, error) {
+	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	file, err := os.OpenFile(path, flags, 0o600)
+	if !errors.Is(err, fs.ErrExist) {
+		return file, err
+	}
+	if err := Remove(path); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(path, flags, 0o600)
 }
 
 // temporary is where a record is written before it has its name.
