@@ -123,8 +123,8 @@ func (m *Manager) WaitForPod(ctx context.Context, uid types.UID) (PodStatus, err
 		case p.refused != nil:
 			return p.status(), p.refused
 		case p.isReady():
-			status := p.status()
-			return status, status.err()
+			status := p.status() // where what the pod has no more may still be there
+			return status, status.containersErr()
 		}
 		if !p.wait(ctx) {
 			status := p.status()

@@ -333,6 +333,19 @@ func TestAVolumeThatThePodLosesGoesAndOneThatChangesIsReplaced(t *testing.T) {
 	assert.NoFileExists(t, filepath.Join(third.Volumes[0].Path, "file"), "another source is another volume")
 }
 
+func TestAPodIsReadyAlthoughWhatItHasNoMoreIsStillThere(t *testing.T) {
+	fake := &volumetest.FakePlugin{}
+	fake.Inject(volumetest.TearDown, volumetest.Hooks{Before: volumetest.Fail(errors.New("out of luck"))})
+	b := newRig(t, fake)
+	b.run()
+	require.NoError(t, b.SetPod(t.Context(), pod("web", emptyDir("before"))))
+	b.requireReady("uid-web")
+	require.NoError(t, b.SetPod(t.Context(), pod("web", emptyDir("after"))))
+	status := b.requireReady("uid-web")
+	assert.Equal(t, volumemanager.Mounted, status.Volumes[0].State)
+	assert.Equal(t, volumemanager.Pending, status.Volumes[1].State)
+}
+
 func TestEventsTellWhatHappenedInOrderAndWhatWasLost(t *testing.T) {
 	b := newRig(t, plugins.Default()...)
 	all := b.Events(t.Context(), 100)

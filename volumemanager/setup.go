@@ -99,6 +99,12 @@ func (s *PodStatus) err() error {
 	for i := range s.Volumes {
 		errs = append(errs, s.Volumes[i].Err)
 	}
+	return errors.Join(append(errs, s.containersErr())...)
+}
+
+// containersErr joins the errors of what containers ask for.
+func (s *PodStatus) containersErr() error {
+	var errs []error
 	for i := range s.Containers {
 		for _, err := range s.Containers[i].errs() {
 			errs = append(errs, fmt.Errorf("pod %s/%s: %w", s.Namespace, s.Name, err))
