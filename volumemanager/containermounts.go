@@ -25,7 +25,8 @@ import (
 //
 // The pod has been set up by this manager, or adopted. The error joins what is wrong with each volume and mount; one about a
 // volume that somebody has taken away behind the manager's back comes once, after which the volume is set up again, by
-// [Manager.Run] or the next [Manager.SetUpPod]. It matches [volume.ErrNotFound] if there is no such pod or container.
+// [Manager.Run] or the next [Manager.SetUpPod]. It matches [volume.ErrNotFound] if there is no such pod or container, and
+// [volume.ErrInUse] if the pod is changed or removed during the call.
 func (m *Manager) ContainerMounts(ctx context.Context, uid types.UID, container string) ([]Mount, error) {
 	if err := m.checkOpen(); err != nil {
 		return nil, err
@@ -172,7 +173,7 @@ func (m *Manager) prepareFirstContainers(ctx context.Context, pod *v1.Pod, statu
 		prepared := shown.Mounts[:0]
 		for _, mount := range shown.Mounts {
 			if mount.Unprepared {
-				mount.Unprepared = !m.isBound(mount.Source)
+				mount.Unprepared = !isBound(m.host, mount.Source)
 			}
 			if mount.SubPath != "" && i < first {
 				j := slices.IndexFunc(status.Volumes, func(v VolumeStatus) bool { return v.Name == mount.Volume })
@@ -190,8 +191,6 @@ func (m *Manager) prepareFirstContainers(ctx context.Context, pod *v1.Pod, statu
 }
 
 // isBound reports whether a subPath is bound at the target.
-func (m *Manager) isBound(target string) bool { return isBound(m.host, target) }
-
 func isBound(host volume.Host, target string) bool {
 	mounted, err := host.Mounter.IsMountPoint(target)
 	return mounted && err == nil

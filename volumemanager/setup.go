@@ -22,7 +22,8 @@ import (
 // longer has. Neither the manager nor the caller changes the pod, also later.
 //
 // It is the simple way, for a program that sees to each pod itself. While [Manager.Run] sees to them, the error matches
-// [volume.ErrInUse]: then [Manager.SetPod] and [Manager.WaitForPod] are the way.
+// [volume.ErrInUse]: then [Manager.SetPod] and [Manager.WaitForPod] are the way. So it does if another call changes what is wanted
+// of the pod meanwhile.
 func (m *Manager) SetUpPod(ctx context.Context, pod *v1.Pod) (PodStatus, error) {
 	if pod == nil {
 		err := volume.Errorf(volume.ErrInvalid, "the pod is nil")

@@ -26,7 +26,8 @@ import (
 // of which nothing at all is recorded was not set up here, though its directory may be: it is left alone. So is what somebody
 // else keeps in the pod's directory.
 //
-// It is the simple way, like [Manager.SetUpPod]. While [Manager.Run] sees to pods, [Manager.RemovePod] is the way.
+// It is the simple way, like [Manager.SetUpPod], with the same error if another call changes what is wanted of the pod meanwhile.
+// While [Manager.Run] sees to pods, [Manager.RemovePod] is the way.
 func (m *Manager) TearDownPod(ctx context.Context, uid types.UID) error {
 	if err := errors.Join(m.checkSimple(), volume.CheckPodUID(uid)); err != nil {
 		return err

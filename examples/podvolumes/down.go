@@ -120,8 +120,8 @@ func (o *options) checkSelection() error {
 		return misuse("say which pods: with -f FILE, with -pod NAMESPACE/NAME, or with -all, and with one of them only")
 	}
 	for _, name := range o.pods {
-		if namespace, pod, found := strings.Cut(name, "/"); !found || namespace == "" || pod == "" || strings.Contains(pod, "/") {
-			return misuse("-pod %q is not of the form NAMESPACE/NAME", name)
+		if _, err := parsePodName(name); err != nil {
+			return misuse("-pod: %w", err)
 		}
 	}
 	return nil
@@ -148,8 +148,11 @@ func (sel selection) find(manager *volumemanager.Manager, s streams) ([]types.UI
 		uids = append(uids, uid)
 	}
 	for _, name := range sel.names {
-		namespace, pod, _ := strings.Cut(name, "/")
-		found, err := manager.FindPod(namespace, pod)
+		pod, err := parsePodName(name)
+		if err != nil {
+			return nil, err
+		}
+		found, err := manager.FindPod(pod.Namespace, pod.Name)
 		if err != nil {
 			return nil, err
 		}

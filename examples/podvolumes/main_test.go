@@ -201,7 +201,7 @@ func TestWrongUseEndsWithStatusTwoAndSaysWhy(t *testing.T) {
 		"a flag of another command":   {"status -all", "-all"},
 		"down without a selection":    {"down", "which pods"},
 		"down with two selections":    {"down -all -pod a/b", "one of them only"},
-		"a pod without its namespace": {"down -pod web", "NAMESPACE/NAME"},
+		"a pod without its namespace": {"down -pod web", "NAMESPACE/POD"},
 		"no time at all":              {"status -timeout 0s", "-timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
