@@ -3,11 +3,8 @@
 package volume
 
 import (
-	"context"
 	"path/filepath"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/mount-utils"
 	"k8s.io/utils/clock"
@@ -36,46 +33,15 @@ type Host struct {
 	// Clock tells the time. Nil stands for the real one.
 	Clock clock.WithTicker
 
-	// Secrets, ConfigMaps, Tokens, Claims and Nodes are where the objects come from that pods refer to.
-	Secrets    SecretSource
-	ConfigMaps ConfigMapSource
-	Tokens     TokenSource
-	Claims     ClaimSource
-	Nodes      NodeSource
-}
-
-// SecretSource finds Secrets. A Secret that does not exist gives an error that matches [ErrNotFound].
-type SecretSource interface {
-	// Secret returns the Secret, which the caller does not change.
-	Secret(ctx context.Context, namespace, name string) (*v1.Secret, error)
-}
-
-// ConfigMapSource finds ConfigMaps. A ConfigMap that does not exist gives an error that matches [ErrNotFound].
-type ConfigMapSource interface {
-	// ConfigMap returns the ConfigMap, which the caller does not change.
-	ConfigMap(ctx context.Context, namespace, name string) (*v1.ConfigMap, error)
-}
-
-// TokenSource issues service account tokens.
-type TokenSource interface {
-	// ServiceAccountToken returns the request with its status filled in.
-	ServiceAccountToken(ctx context.Context, namespace, serviceAccount string, request *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error)
-}
-
-// ClaimSource finds claims and the volumes that they are bound to. What does not exist gives an error that matches
-// [ErrNotFound].
-type ClaimSource interface {
-	// PersistentVolumeClaim returns the claim, which the caller does not change.
-	PersistentVolumeClaim(ctx context.Context, namespace, name string) (*v1.PersistentVolumeClaim, error)
-
-	// PersistentVolume returns the volume, which the caller does not change.
-	PersistentVolume(ctx context.Context, name string) (*v1.PersistentVolume, error)
-}
-
-// NodeSource finds nodes.
-type NodeSource interface {
-	// Node returns the node, which the caller does not change.
-	Node(ctx context.Context, name types.NodeName) (*v1.Node, error)
+	// The rest is where the objects come from that pods refer to. One that is also a [Watcher] is asked again when it says that
+	// an object has changed; the others are from time to time.
+	Secrets         SecretSource
+	ConfigMaps      ConfigMapSource
+	Tokens          TokenSource
+	TrustBundles    TrustBundleSource
+	PodCertificates PodCertificateSource
+	Claims          ClaimSource
+	Nodes           NodeSource
 }
 
 // Complete returns the host with what is nil replaced by its default, or an error that matches [ErrInvalid] and says what

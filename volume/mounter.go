@@ -5,6 +5,7 @@ package volume
 import (
 	"context"
 	"fmt"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -42,6 +43,10 @@ type SetUpOptions struct {
 	// that may hold files from before the pod.
 	FSGroupChangePolicy *v1.PodFSGroupChangePolicy
 
+	// SELinuxLabel is the label that all files of the volume shall show, by the mount option "context". It is set only for a
+	// volume for which [SELinuxMountVolumePlugin] says that it can be mounted so.
+	SELinuxLabel string
+
 	// Warn is called, during SetUp and by its goroutine, with what the user should know although SetUp goes on: a
 	// sentence without the names of volume and pod, which the caller knows. Nil drops it.
 	Warn func(message string)
@@ -54,13 +59,31 @@ func (o SetUpOptions) Warnf(format string, args ...any) {
 	}
 }
 
+// Refresher is a Mounter of a volume whose content follows what can change while the volume is in use. SetUp of a volume that is
+// set up brings it up to date, atomically for who reads it, or leaves it whole as it is.
+type Refresher interface {
+	Mounter
+
+	// References lists the objects that the content comes from, whether they exist or not. It does no I/O.
+	References() []Reference
+
+	// RefreshTime is when SetUp has to be called again though no object has changed, because something in the volume expires.
+	// It is zero if nothing does, and has its answer once SetUp has returned nil.
+	RefreshTime() time.Time
+}
+
 // Attributes tell how a volume may be used.
 type Attributes struct {
 	// ReadOnly: a container can mount the volume read-only and in no other way.
 	ReadOnly bool
 
-	// Managed: the volume's files belong to the pod, so ownership (fsGroup) is applied to them.
+	// Managed: the volume's files belong to the pod, and SetUp gives them to the pod's fsGroup.
 	Managed bool
+
+	// FSGroupWalk: the volume's files belong to the pod, and SetUp does not give them to the pod's fsGroup, since there may be
+	// any number of them from before the pod. Whoever calls SetUp does so afterwards, as the pod's fsGroupChangePolicy says;
+	// package volumemanager does. Managed is false then.
+	FSGroupWalk bool
 
 	// SELinuxRelabel: the container runtime may relabel the volume's files for the container.
 	SELinuxRelabel bool

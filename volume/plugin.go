@@ -65,10 +65,18 @@ type MountOptionsVolumePlugin interface {
 }
 
 // RemountVolumePlugin is a plugin whose volumes change after they were set up, such as config maps: SetUp is called again
-// from time to time while the pod runs.
+// from time to time while the pod runs. A Mounter that is a [Refresher] says on what that depends.
 type RemountVolumePlugin interface {
 	VolumePlugin
 
 	// RequiresRemount reports whether SetUp of this spec is to be repeated while it is in use.
 	RequiresRemount(*Spec) bool
+}
+
+// SELinuxMountVolumePlugin is a plugin whose volumes can be mounted with one SELinux label for all their files.
+type SELinuxMountVolumePlugin interface {
+	VolumePlugin
+
+	// SupportsSELinuxMount reports whether [SetUpOptions.SELinuxLabel] has its effect on this spec.
+	SupportsSELinuxMount(*Spec) (bool, error)
 }

@@ -61,9 +61,20 @@ var layout = []rule{
 	)},
 	{folder: "plugins", own: []string{"volume", "emptydir", "hostpath", "nfs", "blockdev", "flex", "projected"}, others: base, light: true},
 
-	{folder: "volumemanager", own: []string{"volume", "internal"}, others: with("github.com/opencontainers/runtime-spec"), light: true},
+	{folder: "volumemanager", own: []string{"volume", "internal"}, others: with(
+		"github.com/opencontainers/runtime-spec",
+		"github.com/opencontainers/selinux",
+		"k8s.io/component-helpers/storage",
+		"k8s.io/csi-translation-lib",
+	), light: true},
 
 	{folder: "volumemanager/statushttp", own: []string{"volume", "volumemanager"}, others: with("github.com/prometheus/client_golang"), light: true},
+
+	// Where the objects come from that volumes depend on.
+	{folder: "objects", own: []string{"volume", "internal"}, others: base, light: true},
+	{folder: "objects/directory", own: []string{"volume", "objects", "internal"}, others: with("github.com/fsnotify/fsnotify", "sigs.k8s.io/yaml", "sigs.k8s.io/json"), light: true},
+	{folder: "objects/localissuer", own: []string{"volume", "objects", "internal"}, others: with("github.com/golang-jwt/jwt/v5"), light: true},
+	{folder: "objects/cluster", own: []string{"volume", "internal"}, others: controller},
 
 	{folder: "persistentvolume", own: []string{"volume", "internal"}, others: controller},
 	{folder: "attachdetach", own: []string{"volume", "internal"}, others: controller},
