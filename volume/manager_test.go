@@ -129,11 +129,11 @@ func TestAVolumeThatNobodyServes(t *testing.T) {
 	}{
 		"a source that no plugin lists": {
 			vol(v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{}}), volume.ErrNotSupported,
-			`source hostPath is not served yet: no plugin for it is registered`,
+			`source hostPath is not served here, since no plugin for it is registered: plugin kubernetes.io/host-path serves it (package hostpath)`,
 		},
 		"a driver that no plugin lists": {
 			csiSpec("another"), volume.ErrNotSupported,
-			`source csi/another is not served yet: no plugin for it is registered`,
+			`source csi/another is not served here, since no plugin for it is registered: a plugin for the CSI driver of that name has to be registered`,
 		},
 		"a source that its plugin refuses": {
 			vol(v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}), volume.ErrNotSupported,
@@ -225,7 +225,7 @@ func TestACapabilityThatIsMissing(t *testing.T) {
 	assert.EqualError(t, err, text)
 
 	_, err = volume.Find[volume.AttachableVolumePlugin](mgr, csiSpec("absent"))
-	assert.ErrorContains(t, err, "source csi/absent is not served yet")
+	assert.ErrorContains(t, err, "source csi/absent is not served here")
 	_, err = volume.FindByName[volume.AttachableVolumePlugin](mgr, "example.com/absent")
 	assert.ErrorIs(t, err, volume.ErrNotFound)
 }

@@ -135,5 +135,5 @@ func (r *registry) explain(source Source, found, other VolumePlugin) error {
 	case len(r.bySource[source.Type].anyDriver) > 0 || len(r.bySource[source.Type].byDriver[source.Driver]) > 0:
 		return Errorf(ErrNotSupported, "the plugins for source %s cannot serve it as it is written", source)
 	}
-	return Errorf(ErrNotSupported, "source %s is not served yet: no plugin for it is registered", source)
+	return Errorf(ErrNotSupported, "source %s is not served here, since no plugin for it is registered: %s", source, instead[source.Type])
 }

@@ -185,14 +185,14 @@ func TestWhatIsNotThereHasNoMounts(t *testing.T) {
 	b := newRig(t, plugins.Default()...)
 	_, err := b.ContainerMounts(t.Context(), "uid-web", "main")
 	require.ErrorIs(t, err, volume.ErrNotFound)
-	p := pod("web", emptyDir("cache"), configMap("settings"))
+	p := pod("web", emptyDir("cache"), image("tools"))
 	_, err = b.SetUpPod(t.Context(), p)
 	require.Error(t, err)
 	_, err = b.ContainerMounts(t.Context(), p.UID, "other")
 	require.ErrorIs(t, err, volume.ErrNotFound)
 	_, err = b.ContainerMounts(t.Context(), p.UID, "main")
 	require.ErrorIs(t, err, volume.ErrNotSupported)
-	assert.ErrorContains(t, err, "configMap")
+	assert.ErrorContains(t, err, "image")
 }
 
 func TestASubPathExprIsRenderedOnceAndForAll(t *testing.T) {

@@ -37,11 +37,11 @@ func Example() {
 	pod.Namespace, pod.Name, pod.UID = "shop", "web-0", "13ad5320"
 	pod.Spec.Volumes = []v1.Volume{
 		{Name: "cache", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}},
-		{Name: "settings", VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{}}},
+		{Name: "models", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "models:1"}}},
 	}
 	pod.Spec.Containers = []v1.Container{{Name: "nginx", VolumeMounts: []v1.VolumeMount{
 		{Name: "cache", MountPath: "/var/cache", ReadOnly: true},
-		{Name: "settings", MountPath: "/etc/nginx"},
+		{Name: "models", MountPath: "/models"},
 	}}}
 
 	// What cannot be served is an error; the rest is there all the same.
@@ -53,7 +53,7 @@ func Example() {
 	}
 	fmt.Println(manager.TearDownPod(ctx, pod.UID))
 	// Output:
-	// set up volume "settings" of pod shop/web-0: source configMap is not served yet: no plugin for it is registered
+	// set up volume "models" of pod shop/web-0: source image is not served here, since no plugin for it is registered: a container runtime mounts it, which has the images: have that do it, or copy the files to an emptyDir volume in an init container that runs the image
 	// /pods/13ad5320/volumes/kubernetes.io~empty-dir/cache /var/cache [rbind rprivate ro]
 	// <nil>
 }

@@ -127,8 +127,9 @@ func hostPath(name, path string) v1.Volume {
 	return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: path}}}
 }
 
-func configMap(name string) v1.Volume {
-	return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{}}}
+// image returns a volume of a source that no plugin of this module serves.
+func image(name string) v1.Volume {
+	return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "tools:1"}}}
 }
 
 func TestAPodGetsItsVolumesAndGivesThemBack(t *testing.T) {
@@ -208,12 +209,12 @@ func snapshot(t *testing.T, root string) []string {
 
 func TestWhatCannotBeServedIsNamedAndTheRestIsServed(t *testing.T) {
 	b := newRig(t, plugins.Default()...)
-	p := pod("web", emptyDir("cache"), configMap("settings"))
+	p := pod("web", emptyDir("cache"), image("tools"))
 	p.Spec.Containers[0].VolumeMounts = append(p.Spec.Containers[0].VolumeMounts, v1.VolumeMount{Name: "cache", MountPath: "/both", MountPropagation: ptr.To(v1.MountPropagationBidirectional)})
 
 	status, err := b.SetUpPod(t.Context(), p)
 	require.ErrorIs(t, err, volume.ErrNotSupported)
-	assert.ErrorContains(t, err, `set up volume "settings" of pod default/web: source configMap is not served yet: no plugin for it is registered`)
+	assert.ErrorContains(t, err, `set up volume "tools" of pod default/web: source image is not served here, since no plugin for it is registered`)
 	assert.ErrorContains(t, err, `pod default/web: container "main": volume "cache" at /both: mountPropagation Bidirectional needs a privileged container`)
 	assert.Equal(t, volumemanager.Mounted, status.Volumes[0].State)
 	assert.Equal(t, volumemanager.Failed, status.Volumes[1].State)
@@ -621,7 +622,7 @@ func TestACallWhoseContextHasEndedBeginsNothing(t *testing.T) {
 	b := newRig(t, plugins.Default()...)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("interrupted"))
-	status, err := b.SetUpPod(ctx, pod("web", emptyDir("cache"), configMap("settings")))
+	status, err := b.SetUpPod(ctx, pod("web", emptyDir("cache"), image("tools")))
 	require.ErrorContains(t, err, "interrupted")
 	assert.Equal(t, volumemanager.Pending, status.Volumes[0].State)
 	assert.ErrorContains(t, status.Volumes[0].Err, "not begun: interrupted")

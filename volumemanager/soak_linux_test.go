@@ -135,7 +135,9 @@ func TestSoakProcess(t *testing.T) {
 		} else if i == soakCycles-1 {
 			assert.LessOrEqual(t, now.descriptors, first.descriptors)
 			assert.LessOrEqual(t, now.goroutines, first.goroutines)
-			assert.LessOrEqual(t, now.threads, first.threads+32, "the runtime keeps threads for later")
+			// The runtime keeps the threads of what was done at the same time, which is more where the machine is slow. One for
+			// each fault would be many hundreds.
+			assert.LessOrEqual(t, now.threads, first.threads+200)
 		}
 		fmt.Println("finished cycle", i)
 	}

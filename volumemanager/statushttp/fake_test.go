@@ -74,7 +74,7 @@ func troubled() volumemanager.Status {
 					Err:     &volume.Error{Op: "set up", Volume: "data", Pod: "shop/web-0", Err: errors.New("the server does not answer")},
 					Running: &volumemanager.RunningOperation{Operation: volumemanager.OperationSetUp, Since: now.Add(-5 * time.Minute), Abandoned: true}},
 				{Name: "settings", State: volumemanager.Failed, Failures: 3, NextTry: now.Add(40 * time.Second),
-					Err: errors.New("source configMap is not served yet")},
+					Err: errors.New("source configMap is not served here")},
 			},
 			Containers: []volumemanager.ContainerStatus{{Name: "nginx", Missing: []volumemanager.MissingMount{
 				{Volume: "data", Destination: "/data"},

@@ -38,7 +38,7 @@ func TestThePageShowsAllWithoutJavaScript(t *testing.T) {
 		"Volumes of node-7", "10:30:00 UTC", "1 pod of 3 needs attention", "web.yaml cannot be read",
 		"shop/old\nleaving\n", "tearing down for 2 s",
 		"data\nkubernetes.io/nfs\npending\n/var/lib/agent/pods/uid-a/volumes/kubernetes.io~nfs/data\n", "setting up for 5 min, past its deadline\nthe server does not answer",
-		"failed 3 times, next try in 40 s\nsource configMap is not served yet",
+		"failed 3 times, next try in 40 s\nsource configMap is not served here",
 		"container nginx has no /cache: subPath &#34;../x&#34; leads outside",
 		"it is on a disk that is nearly full",
 		"10:29:00\nset up cache of shop/web-1\nsucceeded after 4 ms",
