@@ -14,8 +14,12 @@ import (
 type Operation string
 
 const (
+	// OperationResolve finds out which PersistentVolume a claim of a pod is bound to.
+	OperationResolve Operation = "resolve"
 	// OperationSetUp makes a volume available to a pod.
 	OperationSetUp Operation = "set up"
+	// OperationRefresh brings a volume that is there up to date with what its content depends on.
+	OperationRefresh Operation = "refresh"
 	// OperationTearDown takes a volume away from a pod.
 	OperationTearDown Operation = "tear down"
 	// OperationVerify proves that what was set up is still there.

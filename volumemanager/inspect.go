@@ -20,6 +20,9 @@ import (
 type InspectOptions struct {
 	// Metrics asks for each volume's metrics, which may mean to walk all its files.
 	Metrics bool
+
+	// SELinux is that of [Options].
+	SELinux SELinux
 }
 
 // Inspect tells what is there below the root of the plugins' host, from the records and from what is mounted, in the order
@@ -39,6 +42,7 @@ func Inspect(ctx context.Context, plugins *volume.VolumePluginMgr, options Inspe
 
 func inspectPod(ctx context.Context, plugins *volume.VolumePluginMgr, uid types.UID, options InspectOptions) PodStatus {
 	host := plugins.Host()
+	find := resolver{plugins: plugins, selinux: orKernel(options.SELinux)}
 	status := PodStatus{UID: uid}
 	left, err := readPod(host, uid)
 	if err != nil {
@@ -57,18 +61,19 @@ func inspectPod(ctx context.Context, plugins *volume.VolumePluginMgr, uid types.
 	}
 	var inspected []func() VolumeStatus
 	for i := range pod.Spec.Volumes {
-		v := resolve(plugins, pod, &pod.Spec.Volumes[i])
+		v := find.resolve(pod, &pod.Spec.Volumes[i])
 		var recorded *volumeRecord
 		volumes = slices.DeleteFunc(volumes, func(r volumeRecord) bool {
-			is := r.volumeID == v.id
+			is := r.volumeID == v.id || !v.isResolved() && r.Volume == v.name
 			if is {
 				recorded = &r
 			}
 			return is
 		})
-		if recorded != nil && !recorded.isOf(&v) {
-			// The pod came back with another source, which was refused: what is there is what the volume's record says.
-			v = resolve(plugins, pod, &v1.Volume{Name: recorded.Volume, VolumeSource: recorded.spec().Volume.VolumeSource})
+		if recorded != nil && !recorded.isLost() && (!v.isResolved() || !recorded.isOf(&v)) {
+			// What is there is what the volume's record says: it knows what the claim was bound to, and if the pod came back with
+			// another source, that was refused.
+			find.serve(&v, recorded.spec())
 		}
 		inspected = append(inspected, func() VolumeStatus { return inspectVolume(ctx, &v, recorded, options) })
 	}
@@ -90,7 +95,9 @@ func inspectPod(ctx context.Context, plugins *volume.VolumePluginMgr, uid types.
 // inspectVolume tells what has become of a volume that the pod has. recorded is nil if nothing is recorded of it.
 func inspectVolume(ctx context.Context, v *podVolume, recorded *volumeRecord, options InspectOptions) VolumeStatus {
 	err := v.err
-	if err == nil && recorded != nil {
+	if err == nil && recorded != nil && !v.isResolved() {
+		err = errors.New("it is not recorded what its claim is bound to")
+	} else if err == nil && recorded != nil {
 		err = verify(ctx, v, recorded)
 	}
 	status := v.status()

@@ -72,11 +72,16 @@ type managedVolume struct {
 	there   bool
 	suspect bool
 
+	// stale says that what the volume depends on may have changed since the last operation that looked at it began.
+	stale   bool
+	follows following
+
 	// running is the operation that is under way, nil if there is none.
 	running *operation
 
 	// err is what the last operation ended with, and interrupted says that it did so because its time was up.
 	err         error
+	failing     Operation // the last one that failed
 	interrupted bool
 	warnings    []string
 	retry       retry
@@ -84,6 +89,7 @@ type managedVolume struct {
 	// path and readOnly are what the mounter told when no operation was running.
 	path     string
 	readOnly bool
+	relabels bool
 }
 
 // pod returns what is held of the pod, which begins to be held. mu is locked.
@@ -99,6 +105,9 @@ func (m *Manager) pod(uid types.UID) *managedPod {
 // forget ends that anything is held of the pod, unless operations of its volumes are running, which others must not overlap.
 // mu is locked.
 func (m *Manager) forget(p *managedPod) {
+	for _, v := range p.volumes {
+		v.follows.stop()
+	}
 	if !slices.ContainsFunc(p.volumes, func(v *managedVolume) bool { return v.running != nil }) {
 		delete(m.pods, p.uid)
 	}
@@ -130,7 +139,7 @@ func (p *managedPod) tell() {
 
 // want makes the pod, which has been checked, the one that is wanted. mu is locked.
 func (p *managedPod) want(pod *v1.Pod) {
-	if p.wanted == nil || !equality.Semantic.DeepEqual(recordedPod(p.wanted), recordedPod(pod)) {
+	if p.wanted == nil || !hasSameVolumes(p.wanted, pod) {
 		p.changed = true
 		p.retry.reset()
 	}
@@ -155,7 +164,11 @@ func (p *managedPod) arrange() {
 		}
 	}
 	for _, v := range p.volumes {
-		if slices.Contains(arranged, v) || v.record == nil && v.running == nil {
+		if slices.Contains(arranged, v) {
+			continue
+		}
+		if v.record == nil && v.running == nil {
+			v.follows.stop()
 			continue
 		}
 		if v.wanted != nil || p.changed {
@@ -170,7 +183,7 @@ func (p *managedPod) arrange() {
 
 // arrangeVolume returns what is held of the volume that stands in the wanted pod, and that is none of those that are taken.
 func (p *managedPod) arrangeVolume(entry *v1.Volume, taken []*managedVolume) *managedVolume {
-	wanted := resolve(p.m.plugins, p.wanted, entry)
+	wanted := p.m.resolver.resolve(p.wanted, entry)
 	i := slices.IndexFunc(p.volumes, func(v *managedVolume) bool {
 		if slices.Contains(taken, v) {
 			return false
@@ -187,18 +200,43 @@ func (p *managedPod) arrangeVolume(entry *v1.Volume, taken []*managedVolume) *ma
 	}
 	v := p.volumes[i]
 	if p.changed || v.wanted == nil || v.wanted.err != nil {
+		if spec := p.knownSpec(v, &wanted); spec != nil {
+			p.m.resolver.serve(&wanted, spec)
+		}
 		v.want(&wanted)
 	}
 	return v
 }
 
+// knownSpec returns what is known of the PersistentVolume of a claim, from before the pod changed, or from a manager before this
+// one: a pod that has a volume keeps it, whatever has become of the claim. It is nil if nothing is known, or needed.
+func (p *managedPod) knownSpec(v *managedVolume, wanted *podVolume) *volume.Spec {
+	switch old := v.wanted; {
+	case wanted.claim == nil:
+		return nil
+	case old != nil && old.isResolved() && equality.Semantic.DeepEqual(old.claim, wanted.claim):
+		return old.given
+	case old != nil || p.recorded == nil || v.record == nil || v.record.TearingDown || v.record.PersistentVolume == nil:
+		return nil
+	}
+	for i := range p.recorded.Pod.Spec.Volumes {
+		entry := &p.recorded.Pod.Spec.Volumes[i]
+		if entry.Name == wanted.name && equality.Semantic.DeepEqual(claimOf(p.recorded.Pod, entry), wanted.claim) {
+			return v.record.spec()
+		}
+	}
+	return nil
+}
+
 // want makes the volume, which is a new resolution, the one that is wanted. mu is locked.
 func (v *managedVolume) want(wanted *podVolume) {
-	if old := v.wanted; old != nil && old.err == nil && wanted.err == nil && equality.Semantic.DeepEqual(old.spec, wanted.spec) &&
-		equality.Semantic.DeepEqual(old.options(), wanted.options()) {
+	if old := v.wanted; old != nil && old.err == nil && wanted.err == nil && old.isAlike(wanted) {
+		if wanted.isResolved() && wanted.requiresRemount() { // its content may come from what else the pod says
+			v.wanted, v.stale = wanted, true
+		}
 		return
 	} else if old == nil || old.err == nil || wanted.err == nil {
-		v.there = false
+		v.there, v.stale = false, false
 		v.retry.reset()
 	}
 	v.wanted, v.name = wanted, wanted.name
@@ -213,7 +251,8 @@ func (v *managedVolume) want(wanted *podVolume) {
 // look takes over what the mounter tells. mu is locked, and no operation is running.
 func (v *managedVolume) look() {
 	if v.wanted != nil && v.wanted.mounter != nil {
-		v.path, v.readOnly = v.wanted.mounter.Path(), v.wanted.mounter.Attributes().ReadOnly
+		attributes := v.wanted.mounter.Attributes()
+		v.path, v.readOnly, v.relabels = v.wanted.mounter.Path(), attributes.ReadOnly, v.wanted.relabels(attributes)
 	}
 }
 
@@ -227,17 +266,12 @@ func (p *managedPod) isStray(v *managedVolume) bool {
 
 // differs reports whether the volume was set up from another source than the one that is wanted. mu is locked.
 func (v *managedVolume) differs() bool {
-	return v.wanted != nil && v.wanted.err == nil && v.record != nil && !v.record.isOf(v.wanted)
+	return v.wanted != nil && v.wanted.isResolved() && v.wanted.err == nil && v.record != nil && !v.record.isOf(v.wanted)
 }
 
 // isOf reports whether the record is that of the volume.
 func (r *volumeRecord) isOf(v *podVolume) bool {
-	wanted := newVolumeRecord(v)
-	if r.isLost() {
-		return r.volumeID == wanted.volumeID
-	}
-	wanted.TearingDown, wanted.Failure, wanted.Mount = r.TearingDown, r.Failure, r.Mount
-	return equality.Semantic.DeepEqual(r, wanted)
+	return r.volumeID == v.id && (r.isLost() || r.Volume == v.name && isSameVolume(r.spec(), v.spec))
 }
 
 // state sums up what has become of the volume. mu is locked.
@@ -247,7 +281,7 @@ func (v *managedVolume) state() VolumeState {
 		return Mounted
 	case v.wanted != nil && v.wanted.err != nil && v.record == nil:
 		return Failed
-	case v.err == nil, v.interrupted, v.wanted == nil, v.waitsForPlugin():
+	case v.err == nil, v.interrupted, v.wanted == nil, v.waitsForPlugin(), isWaiting(v.err):
 		return Pending
 	}
 	return Failed
@@ -260,12 +294,15 @@ func (v *managedVolume) waitsForPlugin() bool {
 
 // status tells what has become of the volume. mu is locked.
 func (v *managedVolume) status(pod string) VolumeStatus {
-	status := VolumeStatus{Name: v.name, Plugin: v.id.Plugin, Path: v.path, ReadOnly: v.readOnly, State: v.state(), Warnings: v.warnings,
+	status := VolumeStatus{Name: v.name, Plugin: v.id.Plugin, Path: v.path, ReadOnly: v.readOnly, SELinuxRelabel: v.relabels, State: v.state(), Warnings: v.warnings,
 		Failures: v.retry.failures}
 	if v.running != nil {
 		status.Running = v.running.status()
 	}
 	if status.State == Mounted {
+		if v.err != nil {
+			status.Warnings = append(slices.Clip(status.Warnings), fmt.Sprintf("since it was set up: %s: %v", v.failing, v.err))
+		}
 		return status
 	}
 	err := v.err

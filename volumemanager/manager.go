@@ -33,8 +33,15 @@ type Options struct {
 	// for the kubelet's: half a second, doubled with each failure, to two minutes and two seconds.
 	Backoff wait.Backoff
 
+	// RefreshPeriod is how often Run refreshes a volume whose content comes from objects that cannot be watched, because their
+	// source in the host is no [volume.Watcher]. Up to half as much again is added. Zero stands for a minute.
+	RefreshPeriod time.Duration
+
 	// Resync is how often Run verifies everything, in case that it missed an event. Zero stands for ten minutes.
 	Resync time.Duration
+
+	// SELinux labels the volumes for containers. Nil stands for the kernel's, if there is one.
+	SELinux SELinux
 
 	// WaitForRoot makes New wait, until its context ends, for another manager of the same root to be closed. Without it New
 	// fails at once with an error that matches [volume.ErrInUse].
@@ -45,15 +52,17 @@ type Options struct {
 // machine (on systems that can lock a directory). All methods may be called concurrently: pods, and the volumes of one
 // pod, proceed side by side; calls for one pod wait for each other.
 type Manager struct {
-	plugins *volume.VolumePluginMgr
-	host    volume.Host
-	options Options
-	lock    *os.File
-	closed  atomic.Bool
+	plugins  *volume.VolumePluginMgr
+	host     volume.Host
+	resolver resolver
+	options  Options
+	lock     *os.File
+	closed   atomic.Bool
 
-	events broadcast
-	slots  slots
-	turns  serial // by UID: the right to settle a pod
+	events  broadcast
+	changes *changes
+	slots   slots
+	turns   serial // by UID: the right to settle a pod
 
 	// settlers are the goroutines of Run that settle pods.
 	settlers sync.WaitGroup
@@ -61,6 +70,8 @@ type Manager struct {
 	// mu guards what follows, and the pods themselves. It is not held while anything is waited for or read from disk.
 	mu   sync.Mutex
 	pods map[types.UID]*managedPod
+	// keptOut are the volumes that could not be set up because of how another pod uses them.
+	keptOut map[*managedVolume]*managedPod
 	// complete says that all wanted pods have been told; recovered, that what was left is in pods.
 	complete, recovered bool
 	// running says that Run is at work, with the context runContext; stopping, that it has ended but for those who settle pods.
@@ -86,7 +97,9 @@ func New(ctx context.Context, plugins *volume.VolumePluginMgr, options Options) 
 	if err != nil {
 		return nil, err
 	}
-	return &Manager{plugins: plugins, host: host, options: options.complete(), lock: lock, slots: make(slots, atOnce), pods: make(map[types.UID]*managedPod)}, nil
+	options = options.complete()
+	return &Manager{plugins: plugins, host: host, resolver: resolver{plugins, options.SELinux}, options: options, lock: lock, slots: make(slots, atOnce), changes: newChanges(),
+		pods: make(map[types.UID]*managedPod), keptOut: make(map[*managedVolume]*managedPod)}, nil
 }
 
 // complete returns the options with their defaults.
@@ -96,6 +109,10 @@ func (o Options) complete() Options {
 	}
 	if o.Backoff == (wait.Backoff{}) {
 		o.Backoff = defaultBackoff
+	}
+	o.SELinux = orKernel(o.SELinux)
+	if o.RefreshPeriod <= 0 {
+		o.RefreshPeriod = time.Minute
 	}
 	if o.Resync <= 0 {
 		o.Resync = 10 * time.Minute

@@ -35,6 +35,10 @@ type Mount struct {
 	// RecursiveReadOnly says that what is mounted below the source is read-only too.
 	RecursiveReadOnly bool
 
+	// SELinuxRelabel asks the container runtime to give the files the container's SELinux label, as the CRI's selinux_relabel
+	// does. The OCI runtime specification has no word for it.
+	SELinuxRelabel bool
+
 	// Propagation is how mounts that are made later reach the container, or leave it.
 	Propagation v1.MountPropagationMode
 
@@ -112,7 +116,7 @@ func (s *ContainerStatus) errs() []error {
 
 // containerMount tells what the container asks for. The subPath has been rendered.
 func containerMount(c *v1.Container, m *v1.VolumeMount, v *VolumeStatus) (Mount, error) {
-	mount := Mount{Volume: m.Name, SubPath: m.SubPath, Source: v.Path, Destination: destination(m.MountPath), ReadOnly: m.ReadOnly || v.ReadOnly, Propagation: v1.MountPropagationNone}
+	mount := Mount{Volume: m.Name, SubPath: m.SubPath, Source: v.Path, Destination: destination(m.MountPath), ReadOnly: m.ReadOnly || v.ReadOnly, SELinuxRelabel: v.SELinuxRelabel, Propagation: v1.MountPropagationNone}
 	if m.MountPropagation != nil {
 		mount.Propagation = *m.MountPropagation
 	}

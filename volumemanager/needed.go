@@ -17,7 +17,8 @@ import (
 func (s *settling) begin(ctx context.Context, now time.Time) bool {
 	due := make(map[*managedVolume]Operation)
 	for _, v := range s.volumes {
-		if v.running != nil && v.running.kind == OperationSetUp && v.running.of != v.wanted {
+		s.follow(v)
+		if v.running != nil && v.running.of != v.wanted && (v.running.kind == OperationSetUp || v.running.kind == OperationRefresh) {
 			v.running.cancel(errOvertaken)
 		}
 		if v.running == nil && s.isDue(&v.retry, now) {
@@ -33,6 +34,16 @@ func (s *settling) begin(ctx context.Context, now time.Time) bool {
 	if s.holdBack(ctx, due); s.changed {
 		return true
 	}
+	for v, operation := range due {
+		if operation == OperationSetUp {
+			if err := s.checkSharing(v); err != nil {
+				v.fail(s.managedPod, err)
+				s.m.keptOut[v] = s.managedPod
+				delete(due, v)
+				s.tell()
+			}
+		}
+	}
 	s.recordIntent(ctx, due)
 	for _, v := range slices.Clone(s.volumes) {
 		if operation, is := due[v]; is && v.running == nil {
@@ -43,15 +54,22 @@ func (s *settling) begin(ctx context.Context, now time.Time) bool {
 }
 
 func (s *settling) beginOperation(ctx context.Context, v *managedVolume, operation Operation) {
-	m, uid, id, name := s.m, s.uid, v.id, v.name
-	recorded := *v.record
+	m, uid, name := s.m, s.uid, v.name
+	var recorded volumeRecord
+	if v.record != nil {
+		recorded = *v.record
+	}
 	switch wanted := v.wanted; operation {
-	case OperationSetUp:
+	case OperationResolve:
+		v.stale = false
+		s.managedPod.begin(ctx, v, operation, func(ctx context.Context, r *result) error { return m.resolveClaim(ctx, wanted, r) })
+	case OperationSetUp, OperationRefresh:
+		v.stale = false
 		s.managedPod.begin(ctx, v, operation, func(ctx context.Context, r *result) error { return m.setUp(ctx, wanted, &recorded, r) })
 	case OperationVerify:
 		s.managedPod.begin(ctx, v, operation, func(ctx context.Context, _ *result) error { return verify(ctx, wanted, &recorded) })
 	case OperationTearDown:
-		s.tornDown[id], v.there = true, false
+		s.tornDown[recorded.volumeID], v.there = true, false
 		s.managedPod.begin(ctx, v, operation, func(ctx context.Context, r *result) error {
 			err := m.tearDown(ctx, uid, name, &recorded, r)
 			if err != nil && wanted != nil {
@@ -72,15 +90,16 @@ func (s *settling) needed(v *managedVolume) Operation {
 		return ""
 	case v.wanted == nil:
 		return s.neededForStray(v)
+	case v.there && (v.suspect || v.stale) && v.wanted.requiresRemount():
+		return OperationRefresh
 	case v.there && v.suspect:
-		if v.wanted.requiresRemount() {
-			return OperationSetUp
-		}
 		return OperationVerify
 	case v.there, v.wanted.err != nil:
 		return ""
 	case v.record != nil && v.record.TearingDown:
 		return OperationTearDown
+	case !v.wanted.isResolved():
+		return OperationResolve
 	case s.effort == onceOnly && s.refuse(v):
 		return ""
 	case v.differs():

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/volumekit/volumekit/internal/mountid"
@@ -50,6 +51,10 @@ func (o *operation) status() *RunningOperation {
 type result struct {
 	warnings []string
 	mount    *mountid.Identity
+
+	// persistentVolume is what the claim is bound to, and volumeName what it says that is.
+	persistentVolume *v1.PersistentVolume
+	volumeName       string
 }
 
 func (r *result) warn(message string) { r.warnings = append(r.warnings, message) }
@@ -102,11 +107,11 @@ func (p *managedPod) finish(ctx context.Context, v *managedVolume, o *operation,
 	v.running, o.err = nil, err
 	v.look()
 	if err != nil {
-		v.failed(ctx, p, o, err)
+		v.failed(ctx, p, o, r, err)
 	} else {
 		v.succeeded(p, o, r)
 	}
-	if o.kind != OperationVerify || err != nil {
+	if o.kind != OperationVerify && o.kind != OperationResolve || err != nil {
 		p.publishOperation(v, o, r)
 	}
 	p.kick()
@@ -114,28 +119,45 @@ func (p *managedPod) finish(ctx context.Context, v *managedVolume, o *operation,
 
 func (v *managedVolume) succeeded(p *managedPod, o *operation, r *result) {
 	v.err, v.interrupted, v.suspect = nil, false, false
+	tried := v.retry
 	v.retry.reset()
 	switch o.kind {
-	case OperationSetUp:
-		v.warnings = r.warnings
+	case OperationResolve:
+		p.resolved(v, o, r)
+		if v.failing == OperationSetUp {
+			v.retry = tried // that the claim has been looked at again does not make it the first attempt
+		}
+	case OperationSetUp, OperationRefresh:
+		v.warnings, v.failing = r.warnings, ""
 		v.there = o.of == v.wanted
+		p.planRefresh(v)
 		if v.record.Failure != "" || !mountid.Equal(v.record.Mount, r.mount) {
 			v.record.Failure, v.record.Mount = "", r.mount
 			p.unwritten = true
 		}
 	case OperationTearDown:
+		v.failing = ""
 		v.there, v.record, p.unwritten = false, nil, true
+		p.m.unshared()
 		if v.wanted == nil {
 			p.volumes = slices.DeleteFunc(p.volumes, func(other *managedVolume) bool { return other == v })
 		}
 	}
 }
 
-func (v *managedVolume) failed(ctx context.Context, p *managedPod, o *operation, err error) {
+func (v *managedVolume) failed(ctx context.Context, p *managedPod, o *operation, r *result, err error) {
 	if o.kind == OperationVerify {
 		v.there = v.there && !errors.Is(err, errGone) // what cannot be told is not known to be gone
 	}
 	v.fail(p, err)
+	v.failing = o.kind
+	if v.wanted != nil && v.wanted.claim != nil {
+		p.claimFailed(v, o, r)
+	}
+	if v.stale {
+		v.retry.reset() // what it failed for may be there now
+	}
+	v.stale = v.stale || o.kind == OperationRefresh
 	v.interrupted = ctx.Err() != nil
 	if o.abandoned || errors.Is(err, errOvertaken) {
 		v.retry.reset() // its failure has been counted, or is none

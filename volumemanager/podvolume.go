@@ -3,7 +3,11 @@
 package volumemanager
 
 import (
+	"errors"
+	"fmt"
+
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/volumekit/volumekit/volume"
 )
@@ -12,31 +16,97 @@ import (
 type podVolume struct {
 	pod  *v1.Pod
 	name string // in the pod
+
+	// claim is the claim that the volume stands for, nil if it stands for itself.
+	claim *claimReference
+
+	// spec is nil as long as it is not known which PersistentVolume the claim is bound to; so is then all that follows.
 	spec *volume.Spec
+
+	// given is the spec before it was translated.
+	given *volume.Spec
 
 	// err says why nothing serves the volume. If it is not nil, mounter is nil, and so may be plugin.
 	err     error
 	plugin  volume.VolumePlugin
 	id      volumeID
 	mounter volume.Mounter
+
+	// label is the SELinux label that the volume is to be mounted with, empty for none.
+	label string
 }
 
-// resolve finds what serves a volume of the pod. It does no I/O.
-func resolve(plugins *volume.VolumePluginMgr, pod *v1.Pod, entry *v1.Volume) podVolume {
-	v := podVolume{pod: pod, name: entry.Name, spec: specOf(entry)}
-	if v.plugin, v.err = plugins.FindPluginBySpec(v.spec); v.err != nil {
-		return v
+// resolver finds what serves volumes.
+type resolver struct {
+	plugins *volume.VolumePluginMgr
+	selinux SELinux
+}
+
+// resolve finds what serves a volume of the pod, unless that depends on a claim. It does no I/O.
+func (r resolver) resolve(pod *v1.Pod, entry *v1.Volume) podVolume {
+	v := podVolume{pod: pod, name: entry.Name, claim: claimOf(pod, entry)}
+	if v.claim == nil {
+		r.serve(&v, specOf(entry))
 	}
-	v.id = volumeID{Plugin: v.plugin.Name(), Name: v.spec.Name()}
-	if v.err = checkServed(v.plugin, v.spec); v.err != nil {
-		return v
-	}
-	v.mounter, v.err = v.plugin.NewMounter(v.spec, pod)
 	return v
 }
 
-// checkServed refuses volumes that have to be attached or mounted once per node.
+// serve finds what serves the volume, of which spec has become known. It does no I/O.
+func (r resolver) serve(v *podVolume, spec *volume.Spec) {
+	v.spec, v.given = spec, spec
+	v.plugin, v.err = r.plugins.FindPluginBySpec(v.spec)
+	if errors.Is(v.err, volume.ErrNotSupported) {
+		v.serveTranslated(r.plugins)
+	}
+	if v.err != nil {
+		return
+	}
+	v.id = volumeID{Plugin: v.plugin.Name(), Name: v.spec.Name()}
+	if v.err = checkServed(v.plugin, v.spec); v.err != nil {
+		return
+	}
+	if v.label, v.err = mountLabel(r.selinux, v); v.err != nil {
+		return
+	}
+	v.mounter, v.err = v.plugin.NewMounter(v.spec, v.pod)
+}
+
+// serveTranslated looks for the CSI driver that has taken over a source which nobody serves as it is.
+func (v *podVolume) serveTranslated(plugins *volume.VolumePluginMgr) {
+	translated, err := translate(v.spec, v.pod.Namespace)
+	switch {
+	case err != nil:
+		v.err = err
+	case translated != nil:
+		source := v.spec.Source()
+		v.spec = translated
+		if v.plugin, v.err = plugins.FindPluginBySpec(translated); v.err != nil {
+			v.err = fmt.Errorf("source %s has become that of a CSI driver: %w", source, v.err)
+		}
+	}
+}
+
+// isResolved reports whether the volume's spec is known.
+func (v *podVolume) isResolved() bool { return v.spec != nil }
+
+// isAlike reports whether other is the same volume of the same pod, wanted in the same way.
+func (v *podVolume) isAlike(other *podVolume) bool {
+	if !equality.Semantic.DeepEqual(v.claim, other.claim) || v.isResolved() != other.isResolved() {
+		return false
+	}
+	return !v.isResolved() || isSameVolume(v.spec, other.spec) && equality.Semantic.DeepEqual(v.options(), other.options())
+}
+
+// checkServed refuses volumes that have to be attached or mounted once per node, raw block devices, and mount options without effect.
 func checkServed(plugin volume.VolumePlugin, spec *volume.Spec) error {
+	if pv := spec.PersistentVolume; pv != nil {
+		if modeOf(pv.Spec.VolumeMode) != v1.PersistentVolumeFilesystem {
+			return volume.Errorf(volume.ErrNotSupported, "PersistentVolume %q has the volumeMode %s, which is not served yet", pv.Name, *pv.Spec.VolumeMode)
+		}
+		if err := checkMountOptions(plugin, spec); err != nil {
+			return err
+		}
+	}
 	if attachable, ok := plugin.(volume.AttachableVolumePlugin); ok {
 		needed, err := attachable.CanAttach(spec)
 		if err != nil {
@@ -58,6 +128,19 @@ func checkServed(plugin volume.VolumePlugin, spec *volume.Spec) error {
 	return nil
 }
 
+// checkMountOptions refuses mount options that would have no effect.
+func checkMountOptions(plugin volume.VolumePlugin, spec *volume.Spec) error {
+	pv := spec.PersistentVolume
+	_, annotated := pv.Annotations[v1.MountOptionAnnotation]
+	if !annotated && len(pv.Spec.MountOptions) == 0 {
+		return nil
+	}
+	if p, ok := plugin.(volume.MountOptionsVolumePlugin); ok && p.SupportsMountOptions(spec) {
+		return nil
+	}
+	return volume.Errorf(volume.ErrNotSupported, "PersistentVolume %q has mountOptions, which plugin %s does not use", pv.Name, plugin.Name())
+}
+
 // status returns what is known of the volume. It asks the mounter, so nothing else may be using that.
 func (v *podVolume) status() VolumeStatus {
 	status := VolumeStatus{Name: v.name, State: Pending}
@@ -66,7 +149,8 @@ func (v *podVolume) status() VolumeStatus {
 	}
 	if v.mounter != nil {
 		status.Path = v.mounter.Path()
-		status.ReadOnly = v.mounter.Attributes().ReadOnly
+		attributes := v.mounter.Attributes()
+		status.ReadOnly, status.SELinuxRelabel = attributes.ReadOnly, v.relabels(attributes)
 	}
 	return status
 }
@@ -78,6 +162,9 @@ func (v *podVolume) wrap(op string, status VolumeStatus, err error) error {
 
 // requiresRemount reports whether the volume has to be set up again from time to time.
 func (v *podVolume) requiresRemount() bool {
+	if v.plugin == nil {
+		return false
+	}
 	plugin, ok := v.plugin.(volume.RemountVolumePlugin)
 	return ok && plugin.RequiresRemount(v.spec)
 }

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	utilstrings "k8s.io/utils/strings"
 
@@ -100,8 +101,10 @@ func recordedPod(pod *v1.Pod) *v1.Pod {
 	kept.Spec.HostUsers = pod.Spec.HostUsers
 	kept.Spec.Resources = pod.Spec.Resources
 	kept.Spec.Overhead = pod.Spec.Overhead
+	kept.Spec.ServiceAccountName = pod.Spec.ServiceAccountName
 	if security := pod.Spec.SecurityContext; security != nil {
-		kept.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: security.FSGroup, FSGroupChangePolicy: security.FSGroupChangePolicy}
+		kept.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: security.FSGroup, FSGroupChangePolicy: security.FSGroupChangePolicy,
+			RunAsUser: security.RunAsUser, SELinuxOptions: security.SELinuxOptions, SELinuxChangePolicy: security.SELinuxChangePolicy}
 	}
 	for i := range pod.Spec.InitContainers {
 		kept.Spec.InitContainers = append(kept.Spec.InitContainers, recordedContainer(&pod.Spec.InitContainers[i]))
@@ -116,10 +119,25 @@ func recordedPod(pod *v1.Pod) *v1.Pod {
 	return kept
 }
 
+// hasSameVolumes reports whether nothing that a pod's volumes depend on differs. Labels and annotations, which a downwardAPI volume
+// can show, change more often than the rest, and can hold secrets: they are not recorded.
+func hasSameVolumes(a, b *v1.Pod) bool {
+	return equality.Semantic.DeepEqual(recordedPod(a), recordedPod(b)) &&
+		(!showsPod(a) || equality.Semantic.DeepEqual(a.Labels, b.Labels) && equality.Semantic.DeepEqual(a.Annotations, b.Annotations))
+}
+
+// showsPod reports whether a volume of the pod shows something of the pod itself.
+func showsPod(pod *v1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
+		return v.DownwardAPI != nil ||
+			v.Projected != nil && slices.ContainsFunc(v.Projected.Sources, func(s v1.VolumeProjection) bool { return s.DownwardAPI != nil })
+	})
+}
+
 func recordedContainer(c *v1.Container) v1.Container {
 	kept := v1.Container{Name: c.Name, RestartPolicy: c.RestartPolicy, Resources: c.Resources, VolumeMounts: c.VolumeMounts, VolumeDevices: c.VolumeDevices}
-	if c.SecurityContext != nil {
-		kept.SecurityContext = &v1.SecurityContext{Privileged: c.SecurityContext.Privileged}
+	if security := c.SecurityContext; security != nil {
+		kept.SecurityContext = &v1.SecurityContext{Privileged: security.Privileged, RunAsUser: security.RunAsUser, SELinuxOptions: security.SELinuxOptions}
 	}
 	return kept
 }

@@ -4,6 +4,7 @@ package volumemanager
 
 import (
 	"context"
+	"time"
 
 	"github.com/volumekit/volumekit/volume"
 )
@@ -12,7 +13,7 @@ import (
 // the volumes that are there, until ctx ends. First it does what [Manager.Recover] does, if that was not called. What fails is
 // tried again, each volume with a backoff of its own that begins anew when its pod changes, or its plugin is registered.
 //
-// It works on events: what it is told, plugins that come and go, mounts that vanish. A full pass, seldom, is there in case
+// It works on events: what it is told, plugins that come and go, mounts that vanish, objects that change, what expires. A full pass, seldom, is there in case
 // that an event was missed. When ctx ends it waits for the operations that are under way to end, or to be abandoned, and
 // returns nil; volumes stay as they are. An error says that what is there cannot be found out.
 func (m *Manager) Run(ctx context.Context) error {
@@ -36,21 +37,39 @@ func (m *Manager) Run(ctx context.Context) error {
 	mounts := m.watchMounts(ctx)
 	defer mounts.stop()
 	m.kickAll((*managedPod).suspectAll) // who knows since when nobody has looked
+	defer m.stopFollowing()
 	resync := m.host.Clock.NewTimer(m.options.Resync)
 	defer resync.Stop()
 	for {
+		now := m.host.Clock.Now()
+		planned, due := m.changes.planned(now)
+		if due {
+			m.refreshDue()
+			continue
+		}
+		var refresh <-chan time.Time
+		stop := func() {}
+		if !planned.IsZero() {
+			timer := m.host.Clock.NewTimer(planned.Sub(now))
+			refresh, stop = timer.C(), func() { timer.Stop() }
+		}
 		plugins := m.plugins.Changed()
 		select {
 		case <-ctx.Done():
+			stop()
 			return nil
 		case <-plugins:
 			m.kickAll((*managedPod).retryWithoutPlugin)
 		case <-mounts.vanished:
 			m.suspectVanished(ctx, mounts.table)
+		case <-m.changes.news:
+			m.objectsChanged()
+		case <-refresh:
 		case <-resync.C():
 			m.kickAll((*managedPod).suspectAll)
 			resync.Reset(m.options.Resync)
 		}
+		stop()
 	}
 }
 

@@ -118,7 +118,7 @@ func (s *PodStatus) containersErr() error {
 func (m *Manager) notBegun(pod *v1.Pod, why error) []VolumeStatus {
 	volumes := make([]VolumeStatus, len(pod.Spec.Volumes))
 	for i := range pod.Spec.Volumes {
-		v := resolve(m.plugins, pod, &pod.Spec.Volumes[i])
+		v := m.resolver.resolve(pod, &pod.Spec.Volumes[i])
 		volumes[i] = v.status()
 		volumes[i].Err = v.wrap("set up", volumes[i], why)
 	}
@@ -151,7 +151,7 @@ func (m *Manager) setUp(ctx context.Context, v *podVolume, recorded *volumeRecor
 
 // options are what the pod has to say about its volume.
 func (v *podVolume) options() volume.SetUpOptions {
-	var options volume.SetUpOptions
+	options := volume.SetUpOptions{SELinuxLabel: v.label}
 	if security := v.pod.Spec.SecurityContext; security != nil {
 		options.FSGroup, options.FSGroupChangePolicy = security.FSGroup, security.FSGroupChangePolicy
 	}

@@ -65,6 +65,9 @@ type VolumeStatus struct {
 	// ReadOnly says that containers can only read it.
 	ReadOnly bool
 
+	// SELinuxRelabel asks the container runtime to give the volume's files the container's SELinux label, see [Mount].
+	SELinuxRelabel bool
+
 	// State sums it up.
 	State VolumeState
 

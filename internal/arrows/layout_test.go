@@ -64,7 +64,8 @@ var layout = []rule{
 	{folder: "volumemanager", own: []string{"volume", "internal"}, others: with(
 		"github.com/opencontainers/runtime-spec",
 		"github.com/opencontainers/selinux",
-		"k8s.io/component-helpers/storage",
+		"k8s.io/component-helpers/scheduling/corev1/nodeaffinity",
+		"k8s.io/component-helpers/storage/ephemeral",
 		"k8s.io/csi-translation-lib",
 	), light: true},
 
