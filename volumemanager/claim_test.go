@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -353,4 +355,23 @@ func TestWhatAPersistentVolumeAsksForInVainIsRefused(t *testing.T) {
 			assert.Equal(t, volumemanager.Failed, status.Volumes[0].State)
 		})
 	}
+}
+
+func TestAClaimThatIsLookedAtAgainDoesNotEndTheBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pv := hostPathVolume("pv-1", "")
+		pv.Spec.PersistentVolumeSource = v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: "test", VolumeHandle: "1"}}
+		driver := &volumetest.FakePlugin{Serves: []volume.Source{{Type: volume.SourceCSI}}}
+		driver.Inject(volumetest.SetUp, volumetest.Hooks{Before: volumetest.Fail(errors.New("out of luck"))})
+		host := unmounted(t.TempDir())
+		host.Claims = newClaims(claimNamed("data-0", "pv-1"), pv)
+		b := openRigWith(t, volumemanager.Options{}, host, driver)
+		b.run()
+		require.NoError(t, b.SetPod(t.Context(), pod("db", claim("data", "data-0"))))
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		tries := len(driver.CallsOf(volumetest.SetUp))
+		assert.Less(t, tries, 14)
+		assert.Greater(t, tries, 9)
+	})
 }

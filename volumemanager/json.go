@@ -54,6 +54,9 @@ type (
 		Name      Operation `json:"name"`
 		Since     time.Time `json:"since"`
 		Abandoned bool      `json:"abandoned,omitempty"`
+
+		FilesSeen    int64 `json:"filesSeen,omitempty"`
+		FilesChanged int64 `json:"filesChanged,omitempty"`
 	}
 	usageJSON struct {
 		UsedBytes      int64 `json:"usedBytes"`
@@ -103,7 +106,7 @@ func newVolumeJSON(v *VolumeStatus) volumeJSON {
 	shown := volumeJSON{Name: v.Name, Plugin: v.Plugin, Path: v.Path, ReadOnly: v.ReadOnly, State: v.State, Error: v.Reason(),
 		Warnings: v.Warnings, Failures: v.Failures, NextTry: v.NextTry, Usage: newUsageJSON(v.Metrics)}
 	if o := v.Running; o != nil {
-		shown.Operation = &operationJSON{Name: o.Operation, Since: o.Since, Abandoned: o.Abandoned}
+		shown.Operation = &operationJSON{Name: o.Operation, Since: o.Since, Abandoned: o.Abandoned, FilesSeen: o.FilesSeen, FilesChanged: o.FilesChanged}
 	}
 	return shown
 }

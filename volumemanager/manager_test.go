@@ -140,11 +140,11 @@ func TestAPodGetsItsVolumesAndGivesThemBack(t *testing.T) {
 	require.NoError(t, err)
 	cache := filepath.Join(b.root, "pods/uid-web/volumes/kubernetes.io~empty-dir/cache")
 	require.Equal(t, []volumemanager.VolumeStatus{
-		{Name: "cache", Plugin: "kubernetes.io/empty-dir", Path: cache, State: volumemanager.Mounted},
+		{Name: "cache", Plugin: "kubernetes.io/empty-dir", Path: cache, SELinuxRelabel: true, State: volumemanager.Mounted},
 		{Name: "host", Plugin: "kubernetes.io/host-path", Path: "/etc", State: volumemanager.Mounted},
 	}, status.Volumes)
 	require.Equal(t, []volumemanager.ContainerStatus{{Name: "main", Mounts: []volumemanager.Mount{
-		{Volume: "cache", Source: cache, Destination: "/cache", Propagation: v1.MountPropagationNone},
+		{Volume: "cache", Source: cache, Destination: "/cache", SELinuxRelabel: true, Propagation: v1.MountPropagationNone},
 		{Volume: "host", Source: "/etc", Destination: "/host", Propagation: v1.MountPropagationNone},
 	}}}, status.Containers)
 	require.DirExists(t, cache)

@@ -34,16 +34,7 @@ func (s *settling) begin(ctx context.Context, now time.Time) bool {
 	if s.holdBack(ctx, due); s.changed {
 		return true
 	}
-	for v, operation := range due {
-		if operation == OperationSetUp {
-			if err := s.checkSharing(v); err != nil {
-				v.fail(s.managedPod, err)
-				s.m.keptOut[v] = s.managedPod
-				delete(due, v)
-				s.tell()
-			}
-		}
-	}
+	s.keepOut(due)
 	s.recordIntent(ctx, due)
 	for _, v := range slices.Clone(s.volumes) {
 		if operation, is := due[v]; is && v.running == nil {
@@ -65,7 +56,12 @@ func (s *settling) beginOperation(ctx context.Context, v *managedVolume, operati
 		s.managedPod.begin(ctx, v, operation, func(ctx context.Context, r *result) error { return m.resolveClaim(ctx, wanted, r) })
 	case OperationSetUp, OperationRefresh:
 		v.stale = false
-		s.managedPod.begin(ctx, v, operation, func(ctx context.Context, r *result) error { return m.setUp(ctx, wanted, &recorded, r) })
+		s.managedPod.begin(ctx, v, operation, func(ctx context.Context, r *result) error {
+			if err := m.setUp(ctx, wanted, &recorded, r); err != nil || operation == OperationRefresh {
+				return err
+			}
+			return wanted.giveToGroup(ctx, r)
+		})
 	case OperationVerify:
 		s.managedPod.begin(ctx, v, operation, func(ctx context.Context, _ *result) error { return verify(ctx, wanted, &recorded) })
 	case OperationTearDown:

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -37,6 +38,9 @@ type operation struct {
 	// nothing but its own volume.
 	abandoned bool
 
+	// seen and changed count the files that have been looked at, and given to another group, so far.
+	seen, changed atomic.Int64
+
 	// err is what it ended with.
 	err error
 
@@ -44,11 +48,14 @@ type operation struct {
 }
 
 func (o *operation) status() *RunningOperation {
-	return &RunningOperation{Operation: o.kind, Since: o.since, Abandoned: o.abandoned}
+	return &RunningOperation{Operation: o.kind, Since: o.since, Abandoned: o.abandoned, FilesSeen: o.seen.Load(), FilesChanged: o.changed.Load()}
 }
 
 // result is what an operation finds out, beside its error.
 type result struct {
+	// progress tells how many files have been looked at, and how many of those have been given to another group.
+	progress func(seen, changed int64)
+
 	warnings []string
 	mount    *mountid.Identity
 
@@ -77,7 +84,10 @@ func (p *managedPod) begin(ctx context.Context, v *managedVolume, kind Operation
 		time.AfterFunc(grace, func() { p.abandon(opCtx, v, o) })
 	})
 	go func() {
-		var r result
+		r := result{progress: func(seen, changed int64) {
+			o.seen.Store(seen)
+			o.changed.Store(changed)
+		}}
 		err := p.m.slots.do(opCtx, func() error { return work(opCtx, &r) })
 		ended()
 		p.finish(ctx, v, o, &r, err)

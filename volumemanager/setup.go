@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/volumekit/volumekit/internal/ownership"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -147,6 +148,26 @@ func (m *Manager) setUp(ctx context.Context, v *podVolume, recorded *volumeRecor
 		return errors.New("the plugin reported success, but the volume is not there")
 	}
 	return volume.Errorf(volume.ErrUncertain, "the plugin reported success, but it cannot be told whether the volume is there: %w", err)
+}
+
+// giveToGroup gives the files of a volume to the pod's fsGroup, if that is not the plugin's business. After it was interrupted it
+// goes on with what is not right yet.
+func (v *podVolume) giveToGroup(ctx context.Context, r *result) error {
+	group := v.options().FSGroup
+	if group == nil || v.spec.ReadOnly || !v.mounter.Attributes().FSGroupWalk {
+		return nil
+	}
+	policy := v.options().FSGroupChangePolicy
+	_, err := ownership.Apply(ctx, v.mounter.Path(), ownership.Options{
+		Group:          *group,
+		OnRootMismatch: policy != nil && *policy == v1.FSGroupChangeOnRootMismatch,
+		ReadOnly:       v.mounter.Attributes().ReadOnly,
+		Progress:       func(p ownership.Progress) { r.progress(p.Seen, p.Changed) },
+	})
+	if err != nil {
+		return fmt.Errorf("give its files to the fsGroup %d: %w", *group, err)
+	}
+	return nil
 }
 
 // options are what the pod has to say about its volume.

@@ -34,6 +34,25 @@ func (v *podVolume) sharing() (s sharing, ok bool) {
 	return s, true
 }
 
+// keepOut takes from due the volumes that cannot be set up because of how another pod uses them. mu is locked.
+func (s *settling) keepOut(due map[*managedVolume]Operation) {
+	for v, operation := range due {
+		if operation != OperationSetUp {
+			continue
+		}
+		err := s.checkSharing(v)
+		if err == nil {
+			continue
+		}
+		v.fail(s.managedPod, err)
+		s.m.keptOut[v] = s.managedPod
+		delete(due, v)
+		s.publish(Event{Volume: v.name, Plugin: v.id.Plugin, Operation: operation, NextTry: v.retry.next,
+			Err: &volume.Error{Op: string(operation), Volume: v.name, Pod: s.String(), Plugin: v.id.Plugin, Path: v.path, Err: err}})
+		s.tell()
+	}
+}
+
 // checkSharing returns an error if another pod, which has the volume or may have it, has it in a way that rules this one out. mu is
 // locked.
 func (p *managedPod) checkSharing(v *managedVolume) error {

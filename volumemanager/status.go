@@ -112,6 +112,10 @@ type RunningOperation struct {
 	// Since is when it was begun.
 	Since time.Time
 
+	// FilesSeen and FilesChanged count the files of the volume that have been looked at so far, and those among them that were given
+	// to the pod's fsGroup. They are zero for an operation that does not walk the files, and for one that has just begun to.
+	FilesSeen, FilesChanged int64
+
 	// Abandoned says that its deadline has passed but the plugin has not returned: nothing else is done to the volume until
 	// it does, since calls for one volume must not overlap.
 	Abandoned bool

@@ -48,9 +48,11 @@ func (c *Cursor) Depth() int { return len(c.levels) - 1 }
 func (c *Cursor) Name() string { return c.last().name }
 
 // Path returns the path of the current directory, for messages. It may be longer than any system call accepts.
-func (c *Cursor) Path() string {
-	names := make([]string, 0, len(c.levels))
-	for _, l := range c.levels[1:] {
+func (c *Cursor) Path() string { return c.pathAt(c.Depth()) }
+
+func (c *Cursor) pathAt(depth int) string {
+	names := make([]string, 0, depth)
+	for _, l := range c.levels[1 : depth+1] {
 		names = append(names, l.name)
 	}
 	if len(names) == 0 {
@@ -66,8 +68,8 @@ func (c *Cursor) Enter(name string) error {
 	if err != nil {
 		return err
 	}
-	if c.held+2 > MaxHeld { // with the first level and the new one
-		c.release(&c.levels[len(c.levels)-c.held])
+	if depth, ok := c.releases(); ok {
+		c.release(&c.levels[depth])
 	}
 	c.levels = append(c.levels, level{name: name, fd: fd})
 	c.held++
@@ -115,6 +117,11 @@ func (c *Cursor) drop() {
 		}
 	}
 	c.levels = c.levels[:len(c.levels)-1]
+}
+
+// releases tells whether the next Enter closes a directory to save descriptors, and at which depth that is.
+func (c *Cursor) releases() (depth int, ok bool) {
+	return len(c.levels) - c.held, c.held+2 > MaxHeld // with the first level and the new one
 }
 
 // release closes the directory of l, and keeps what it takes to recognise it.

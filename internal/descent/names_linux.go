@@ -9,18 +9,9 @@ import "golang.org/x/sys/unix"
 // [Rewind].
 func ReadNames(dir int, buf []byte) ([]string, error) {
 	for {
-		var n int
-		err := retry(func() (err error) {
-			n, err = unix.Getdents(dir, buf)
-			return err
-		})
-		switch {
-		case err == unix.ENOENT || err == unix.ESTALE: // ESTALE: removed on the server of a network file system
-			return nil, nil
-		case err != nil:
+		n, err := getdents(dir, buf)
+		if err != nil || n == 0 {
 			return nil, err
-		case n == 0:
-			return nil, nil
 		}
 		// A batch may hold nothing but "." and "..".
 		if _, count, names := unix.ParseDirent(buf[:n], -1, nil); count > 0 {

@@ -17,13 +17,6 @@ const (
 	// fast, more would take the node's processors from its pods.
 	walkers = 2
 
-	// shareNames is the number of names in one directory from which on they are handed to another goroutine. Looking at
-	// one takes about a microsecond, starting a goroutine a few.
-	shareNames = 200
-
-	// shareDepth is the depth down to which work is handed over, since its path has to be built for that.
-	shareDepth = 32
-
 	// blockSize is the unit of st_blocks in bytes, whatever the block size of the file system is; see stat(3type).
 	blockSize = 512
 )
@@ -48,41 +41,41 @@ func Walk(ctx context.Context, path string) (Usage, error) {
 }
 
 func walk(ctx context.Context, path string) (Usage, error) {
-	w := &walker{ctx: ctx, buffers: make(chan []byte, walkers), linked: make(map[file]struct{})}
-	for range walkers {
-		w.buffers <- make([]byte, 32<<10)
-	}
 	var st unix.Statx_t
-	if err := statx(unix.AT_FDCWD, path, &st); err != nil {
+	if err := statx(path, &st); err != nil {
 		return Usage{}, fmt.Errorf("usage of %q: statx: %w", path, err)
 	}
-	w.total = Usage{Bytes: int64(st.Blocks) * blockSize, Inodes: 1}
+	total := Usage{Bytes: int64(st.Blocks) * blockSize, Inodes: 1}
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return w.total, nil
+		return total, nil
 	}
 	fd, err := open(path)
 	if err != nil {
-		return w.total, fmt.Errorf("usage of %q: open: %w", path, err)
+		return total, fmt.Errorf("usage of %q: open: %w", path, err)
 	}
-	w.share(func(b *branch) { b.walk(b.list()) }, fd, path, 0)
-	w.wait.Wait()
+	w := &walker{linked: make(map[file]struct{})}
+	visitors := make([]descent.Visitor, walkers)
+	for i := range visitors {
+		visitors[i] = &counter{walker: w}
+	}
+	descent.Walk(fd, path, visitors, func() bool { return ctx.Err() != nil })
 	if err := ctx.Err(); err != nil {
 		return Usage{}, err
 	}
-	if w.failed != nil {
-		return w.total, fmt.Errorf("usage of %q is incomplete: %w", path, w.failed)
+	for _, v := range visitors {
+		part := v.(*counter).total
+		total.Bytes += part.Bytes
+		total.Inodes += part.Inodes
 	}
-	return w.total, nil
+	if w.failed != nil {
+		return total, fmt.Errorf("usage of %q is incomplete: %w", path, w.failed)
+	}
+	return total, nil
 }
 
-// walker is one Walk.
+// walker is what the goroutines of one Walk share.
 type walker struct {
-	ctx     context.Context // of the one call that the walker is made for
-	wait    sync.WaitGroup
-	buffers chan []byte // one for each goroutine that may still be started
-
-	mu     sync.Mutex // protects what follows
-	total  Usage
+	mu     sync.Mutex
 	linked map[file]struct{} // those with several names that have been counted
 	failed error             // the first failure
 }
@@ -92,36 +85,11 @@ type file struct {
 	inode        uint64
 }
 
-// share runs a function on a branch of its own at the directory fd, in another goroutine, if one more may be started.
-// The descriptor then belongs to the branch.
-func (w *walker) share(run func(*branch), fd int, path string, depth int) bool {
-	select {
-	case buf := <-w.buffers:
-		w.wait.Go(func() {
-			b := &branch{walker: w, at: descent.New(fd, path), depth: depth, buf: buf}
-			run(b)
-			b.at.Close()
-			w.add(b.total)
-			w.buffers <- buf
-		})
-		return true
-	default:
-		return false
-	}
-}
-
-func (w *walker) add(u Usage) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.total.Bytes += u.Bytes
-	w.total.Inodes += u.Inodes
-}
-
-func (w *walker) fail(op, path string, err error) {
+func (w *walker) fail(call, path string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.failed == nil {
-		w.failed = fmt.Errorf("%s %q: %w", op, path, err)
+		w.failed = fmt.Errorf("%s %q: %w", call, path, err)
 	}
 }
 
@@ -135,13 +103,46 @@ func (w *walker) counted(st *unix.Statx_t) bool {
 	return counted
 }
 
-func statx(dir int, name string, st *unix.Statx_t) error {
-	// Without DONT_SYNC, NFS would write back what is dirty before it answers, and whatever is mounted on name would be
-	// asked before it can be left out.
+// counter counts what one goroutine visits.
+type counter struct {
+	*walker
+	total Usage
+	st    unix.Statx_t
+}
+
+// Enter does nothing: a directory has been counted as an entry of the one that it is in.
+func (c *counter) Enter(descent.Directory) {}
+
+func (c *counter) Visit(dir descent.Directory, e descent.Entry) bool {
+	st := &c.st
+	if err := e.Statx(dir.FD, statxMask, st); err != nil {
+		if !descent.Gone(err) {
+			c.fail("statx", dir.Path()+"/"+e.Name(), err)
+		}
+		return false
+	}
+	isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR
+	if st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 || !isDir && st.Nlink > 1 && c.counted(st) {
+		return false
+	}
+	c.total.Bytes += int64(st.Blocks) * blockSize
+	c.total.Inodes++
+	return isDir
+}
+
+func (c *counter) Fail(call, path string, err error) {
+	if err != descent.ErrMoved { // what was moved is left to where it is now
+		c.fail(call, path, err)
+	}
+}
+
+const statxMask = unix.STATX_TYPE | unix.STATX_NLINK | unix.STATX_INO | unix.STATX_BLOCKS
+
+func statx(path string, st *unix.Statx_t) error {
+	// Without DONT_SYNC, NFS would write back what is dirty before it answers.
 	const flags = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
-	const mask = unix.STATX_TYPE | unix.STATX_NLINK | unix.STATX_INO | unix.STATX_BLOCKS
 	for {
-		if err := unix.Statx(dir, name, flags, mask, st); err != unix.EINTR {
+		if err := unix.Statx(unix.AT_FDCWD, path, flags, statxMask, st); err != unix.EINTR {
 			return err
 		}
 	}
