@@ -65,14 +65,15 @@ func atWork(pods ...volumemanager.PodStatus) volumemanager.Status {
 func troubled() volumemanager.Status {
 	return atWork(
 		volumemanager.PodStatus{Namespace: "shop", Name: "web-1", UID: "uid-b", Volumes: []volumemanager.VolumeStatus{
-			{Name: "cache", Plugin: emptyDir, Path: "/var/lib/agent/pods/uid-b/volumes/kubernetes.io~empty-dir/cache", State: volumemanager.Mounted},
+			{Name: "cache", Plugin: emptyDir, Path: "/var/lib/agent/pods/uid-b/volumes/kubernetes.io~empty-dir/cache", State: volumemanager.Mounted,
+				Metrics: &volume.Metrics{Time: now.Add(-20 * time.Second), Used: 4096, InodesUsed: 2, Capacity: 1 << 30, Available: 1 << 29, Limit: 8192}},
 			{Name: "etc", Plugin: "kubernetes.io/host-path", Path: "/etc", ReadOnly: true, State: volumemanager.Mounted, Warnings: []string{"it is on a disk that is nearly full"}},
 		}},
 		volumemanager.PodStatus{Namespace: "shop", Name: "web-0", UID: "uid-a",
 			Volumes: []volumemanager.VolumeStatus{
 				{Name: "data", Plugin: nfs, Path: "/var/lib/agent/pods/uid-a/volumes/kubernetes.io~nfs/data", State: volumemanager.Pending,
 					Err:     &volume.Error{Op: "set up", Volume: "data", Pod: "shop/web-0", Err: errors.New("the server does not answer")},
-					Running: &volumemanager.RunningOperation{Operation: volumemanager.OperationSetUp, Since: now.Add(-5 * time.Minute), Abandoned: true}},
+					Running: &volumemanager.RunningOperation{Operation: volumemanager.OperationSetUp, Since: now.Add(-5 * time.Minute), Abandoned: true, FilesSeen: 12_000, FilesChanged: 8_000}},
 				{Name: "settings", State: volumemanager.Failed, Failures: 3, NextTry: now.Add(40 * time.Second),
 					Err: errors.New("source configMap is not served here")},
 			},

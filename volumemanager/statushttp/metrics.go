@@ -49,6 +49,9 @@ func (c *collector) Describe(descs chan<- *prometheus.Desc) {
 		volumesRetrying, operationsRunning, operationsAbandoned, operationOldest} {
 		descs <- desc
 	}
+	for _, gauge := range usageGauges {
+		descs <- gauge.desc
+	}
 	c.h.metrics.describe(descs)
 }
 
@@ -77,6 +80,7 @@ func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 		gauge(operationsAbandoned, float64(sums.abandoned[of]), of.plugin, of.what)
 	}
 	gauge(operationOldest, sums.oldest.Seconds())
+	collectUsage(metrics, status)
 	c.h.metrics.collect(metrics)
 }
 

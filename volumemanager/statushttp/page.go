@@ -182,6 +182,9 @@ func activity(v *volumemanager.VolumeStatus, now time.Time) string {
 	var said []string
 	if o := v.Running; o != nil {
 		said = append(said, doing(o.Operation)+" for "+span(now.Sub(o.Since)))
+		if o.FilesSeen > 0 {
+			said = append(said, fmt.Sprintf("%d files looked at, %d given to the pod's group", o.FilesSeen, o.FilesChanged))
+		}
 		if o.Abandoned {
 			said = append(said, "past its deadline")
 		}
@@ -206,6 +209,10 @@ func doing(o volumemanager.Operation) string {
 	switch o {
 	case volumemanager.OperationSetUp:
 		return "setting up"
+	case volumemanager.OperationResolve:
+		return "looking at its claim"
+	case volumemanager.OperationRefresh:
+		return "refreshing"
 	case volumemanager.OperationTearDown:
 		return "tearing down"
 	case volumemanager.OperationVerify:

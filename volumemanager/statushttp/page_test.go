@@ -37,7 +37,7 @@ func TestThePageShowsAllWithoutJavaScript(t *testing.T) {
 	for _, text := range []string{
 		"Volumes of node-7", "10:30:00 UTC", "1 pod of 3 needs attention", "web.yaml cannot be read",
 		"shop/old\nleaving\n", "tearing down for 2 s",
-		"data\nkubernetes.io/nfs\npending\n/var/lib/agent/pods/uid-a/volumes/kubernetes.io~nfs/data\n", "setting up for 5 min, past its deadline\nthe server does not answer",
+		"data\nkubernetes.io/nfs\npending\n/var/lib/agent/pods/uid-a/volumes/kubernetes.io~nfs/data\n", "setting up for 5 min, 12000 files looked at, 8000 given to the pod&#39;s group, past its deadline\nthe server does not answer",
 		"failed 3 times, next try in 40 s\nsource configMap is not served here",
 		"container nginx has no /cache: subPath &#34;../x&#34; leads outside",
 		"it is on a disk that is nearly full",
