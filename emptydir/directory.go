@@ -9,8 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
+	"github.com/volumekit/volumekit/internal/volumedir"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -35,14 +35,10 @@ func (m *mounter) setUpDirectory(ctx context.Context, owner ownership) error {
 	return m.plugin.mount(m.path, m.path, "", append([]string{"bind"}, m.plugin.flags...))
 }
 
-// makeAttempts bounds how often the parents of a directory are made again because somebody removed them, empty as they
-// were, at the same moment.
-const makeAttempts = 1000
-
 // makeDirectory makes a directory that has its owner and permissions from the moment on that it has its name.
 func (p *Plugin) makeDirectory(ctx context.Context, path string, owner ownership) error {
 	hidden := hiddenPath(path)
-	err := withParents(path, func() error {
+	err := volumedir.WithParents(path, func() error {
 		err := os.Mkdir(hidden, 0o700)
 		if errors.Is(err, fs.ErrExist) { // a crash left it
 			if err := p.removeHidden(ctx, hidden, volume.TearDownOptions{}); err != nil {
@@ -64,7 +60,7 @@ func (p *Plugin) makeDirectory(ctx context.Context, path string, owner ownership
 		}
 		return renameNew(hidden, path)
 	})
-	return exhausted(err)
+	return volumedir.Exhausted(err)
 }
 
 // mountPointMode tells the directory of a volume that is a mount from that of one that is a directory, which has hardly ever
@@ -73,53 +69,11 @@ const mountPointMode fs.FileMode = 0
 
 // makeMountPoint makes the directory of a volume that is a mount. The error wraps fs.ErrExist if there is something.
 func makeMountPoint(path string) error {
-	return exhausted(withParents(path, func() error { return os.Mkdir(path, mountPointMode) }))
-}
-
-// parentMode is for the directories that lead to a volume. A container sees none of them.
-const parentMode = 0o750
-
-// withParents calls what makes something at path, and calls it again after making the parents that were missing.
-func withParents(path string, makeIt func() error) error {
-	for attempt := 1; ; attempt++ {
-		err := makeIt()
-		if !errors.Is(err, fs.ErrNotExist) || attempt == makeAttempts {
-			return err
-		}
-		if err := makeParents(filepath.Dir(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-}
-
-// makeParents makes dir and what is missing above it. It begins at dir, since most often only that is missing.
-func makeParents(dir string) error {
-	err := os.Mkdir(dir, parentMode)
-	if parent := filepath.Dir(dir); errors.Is(err, fs.ErrNotExist) && parent != dir {
-		if err := makeParents(parent); err != nil {
-			return err
-		}
-		err = os.Mkdir(dir, parentMode)
-	}
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	return err
+	return volumedir.Exhausted(volumedir.WithParents(path, func() error { return os.Mkdir(path, mountPointMode) }))
 }
 
 // hiddenPath is where a volume is made that cannot be made in one step, beside where it will be. No volume has that name,
 // since none begins with a dot, and even the longest one leaves room for it.
 func hiddenPath(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path))
-}
-
-// exhausted makes an error that says that there is no room for more match [volume.ErrExhausted]. A mount ends with ENOSPC
-// too, when the namespace has as many as it may have.
-func exhausted(err error) error {
-	for _, number := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.ENOMEM} {
-		if errors.Is(err, number) {
-			return volume.Errorf(volume.ErrExhausted, "%w", err)
-		}
-	}
-	return err
 }

@@ -219,7 +219,7 @@ func TestAFailureOfTheSecondTryIsNotTakenForARefusalOfNoSwap(t *testing.T) {
 	faulty.Inject(func(volumetest.MountCall) error { return unix.EINVAL }, nil)
 	f := newFixtureWith(t, v1.EmptyDirVolumeSource{Medium: "Memory"}, newPod(), faulty)
 	require.ErrorIs(t, f.trySetUp(), unix.EINVAL)
-	assert.False(t, f.plugin.noSwapRefused.Load())
+	assert.False(t, f.plugin.tmpfs.NoSwapRefused())
 	f.tearDown()
 }
 

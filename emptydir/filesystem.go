@@ -9,10 +9,10 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"syscall"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/volumekit/volumekit/internal/volumedir"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -37,38 +37,11 @@ func (m *mounter) setUpFileSystem(ctx context.Context, owner ownership) error {
 	}
 	switch {
 	case m.wanted.medium == v1.StorageMediumMemory:
-		return m.mountTmpfs(owner)
+		return volumedir.Exhausted(m.plugin.tmpfs.Mount(m.plugin.host.Mounter, m.path, m.options(owner)))
 	case owner.mode&^hugetlbfsModes != 0:
 		return m.mountHiddenHugetlbfs(ctx, owner)
 	}
 	return m.mountHugetlbfs(m.path, owner)
-}
-
-// mountTmpfs mounts the volume, with "noswap" unless the kernel refuses that. It is the mount that is tried, since a version
-// number tells neither what was ported back nor what a user namespace forbids.
-func (m *mounter) mountTmpfs(owner ownership) error {
-	options := m.options(owner)
-	if !m.plugin.noSwapRefused.Load() {
-		err := m.plugin.mount("tmpfs", m.path, "tmpfs", append(slices.Clip(options), "noswap"))
-		if err == nil || !mayRefuseOption(err) {
-			return err
-		}
-	}
-	if err := m.plugin.mount("tmpfs", m.path, "tmpfs", options); err != nil {
-		return err
-	}
-	m.plugin.noSwapRefused.Store(true)
-	return nil
-}
-
-// mayRefuseOption reports whether an error of a mount may be about an option: the kernel says EINVAL, a mount program
-// something else.
-func mayRefuseOption(err error) bool {
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
-		return errno == syscall.EINVAL
-	}
-	return !errors.Is(err, volume.ErrUncertain)
 }
 
 func (m *mounter) mountHugetlbfs(path string, owner ownership) error {
@@ -126,5 +99,5 @@ func (m *mounter) options(owner ownership) []string {
 
 // mount mounts. What could not be mounted where, and what to do about it, is said by the host's mounter.
 func (p *Plugin) mount(source, target, fsType string, options []string) error {
-	return exhausted(p.host.Mounter.MountSensitiveWithoutSystemd(source, target, fsType, options, nil))
+	return volumedir.Exhausted(p.host.Mounter.MountSensitiveWithoutSystemd(source, target, fsType, options, nil))
 }

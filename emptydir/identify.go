@@ -5,12 +5,11 @@ package emptydir
 import (
 	"context"
 	"fmt"
-	"path/filepath"
-	"strings"
 
 	"k8s.io/mount-utils"
 
 	"github.com/volumekit/volumekit/internal/abandon"
+	"github.com/volumekit/volumekit/internal/volumedir"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -99,7 +98,7 @@ func (p *Plugin) identifyByTable(path string) (mounted, error) {
 	if err != nil {
 		return mounted{}, fmt.Errorf("read the mount table to find out what is mounted on %s: %w", path, err)
 	}
-	path = resolve(path)
+	path = volumedir.Resolve(path)
 	var top *mount.MountPoint
 	for i := range table {
 		if table[i].Path == path {
@@ -119,30 +118,4 @@ func (p *Plugin) identifyByTable(path string) (mounted, error) {
 		found.kind = selfBind
 	}
 	return found, nil
-}
-
-// mountsInside returns the first mount points below path, of which the caller has found that it is in use.
-func (p *Plugin) mountsInside(path string) []string {
-	table, err := p.host.Mounter.List()
-	if err != nil {
-		return nil // what is in use stays in use
-	}
-	const most = 32
-	var inside []string
-	path = resolve(path) + string(filepath.Separator)
-	for i := range table {
-		if strings.HasPrefix(table[i].Path, path) && len(inside) < most {
-			inside = append(inside, table[i].Path)
-		}
-	}
-	return inside
-}
-
-// resolve returns path without symbolic links above its last element, as mount tables have it. The element itself, on which
-// something may be mounted that hangs, is not touched.
-func resolve(path string) string {
-	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
-		return filepath.Join(dir, filepath.Base(path))
-	}
-	return path
 }

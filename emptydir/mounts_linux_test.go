@@ -256,7 +256,7 @@ func TestAMemoryVolumeInAUserNamespaceIsMountedWithoutNoSwap(t *testing.T) {
 		f.wantPresence(volume.Present)
 		f.tearDown()
 	}
-	assert.True(t, f.plugin.noSwapRefused.Load())
+	assert.True(t, f.plugin.tmpfs.NoSwapRefused())
 }
 
 // runAgain runs the test in a process of its own, that has its files in dir.

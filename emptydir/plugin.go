@@ -5,12 +5,12 @@ package emptydir
 import (
 	"context"
 	"runtime"
-	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volumekit/volumekit/internal/unmounting"
+	"github.com/volumekit/volumekit/internal/volumedir"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -55,8 +55,7 @@ type Plugin struct {
 
 	unmounter *unmounting.Unmounter // of host.Mounter
 
-	// noSwapRefused remembers that the kernel does not know the tmpfs option "noswap", or does not let us use it.
-	noSwapRefused atomic.Bool
+	tmpfs volumedir.Tmpfs
 }
 
 var _ volume.VolumePlugin = (*Plugin)(nil)

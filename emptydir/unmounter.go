@@ -5,13 +5,10 @@ package emptydir
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
-	"syscall"
 
 	"github.com/volumekit/volumekit/internal/removal"
 	"github.com/volumekit/volumekit/internal/unmounting"
+	"github.com/volumekit/volumekit/internal/volumedir"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -36,10 +33,10 @@ func (u *unmounter) TearDown(ctx context.Context, options volume.TearDownOptions
 // removeHidden removes what a crash has left at the path where volumes are made. Most often that is nothing.
 func (p *Plugin) removeHidden(ctx context.Context, hidden string, options volume.TearDownOptions) error {
 	err := removal.All(ctx, hidden)
-	if isMountedOn(err, hidden) {
+	if volumedir.IsMountedOn(err, hidden) {
 		return p.remove(ctx, hidden, options)
 	}
-	return inUse(err)
+	return volumedir.InUse(err)
 }
 
 // maxStacked bounds how many mounts at one path are unmounted: it takes several processes to stack even two.
@@ -51,26 +48,11 @@ func (p *Plugin) remove(ctx context.Context, path string, options volume.TearDow
 		if err := p.unmount(ctx, path, options); err != nil {
 			return err
 		}
-		if err := removal.All(ctx, path); !isMountedOn(err, path) {
-			return inUse(err)
+		if err := removal.All(ctx, path); !volumedir.IsMountedOn(err, path) {
+			return volumedir.InUse(err)
 		}
 	}
 	return volume.Errorf(volume.ErrInUse, "%s is still a mount point after %d unmounts", path, maxStacked)
-}
-
-// isMountedOn reports whether an error of package removal says that path itself is a mount point.
-func isMountedOn(err error, path string) bool {
-	var mounted *removal.MountedError
-	return errors.As(err, &mounted) && slices.Contains(mounted.Paths, path)
-}
-
-// inUse makes an error of package removal about mounts match [volume.ErrInUse].
-func inUse(err error) error {
-	var mounted *removal.MountedError
-	if errors.As(err, &mounted) {
-		return volume.Errorf(volume.ErrInUse, "%w", err)
-	}
-	return err
 }
 
 // unmount unmounts what is mounted at path, the uppermost of it, if it is what the plugin mounts. On a directory that is
@@ -89,24 +71,10 @@ func (p *Plugin) unmount(ctx context.Context, path string, options volume.TearDo
 	}
 	step, err := p.unmounter.Unmount(ctx, path)
 	if err != nil {
-		return p.whyInUse(path, err)
+		return volumedir.WhyInUse(p.host.Mounter, path, err)
 	}
 	if step != unmounting.Plain {
 		options.Warnf("%s was unmounted %s, since what is below it does not answer", path, step)
 	}
 	return nil
-}
-
-// whyInUse says what keeps path from being unmounted.
-func (p *Plugin) whyInUse(path string, err error) error {
-	if inside := p.mountsInside(path); len(inside) > 0 {
-		return volume.Errorf(volume.ErrInUse,
-			"cannot unmount %s, since there are mounts in it (%s), which have to be unmounted first: %w",
-			path, strings.Join(inside, ", "), err)
-	}
-	if errors.Is(err, syscall.EBUSY) {
-		return volume.Errorf(volume.ErrInUse,
-			"cannot unmount %s, since a process has a file open in it or works in it: %w", path, err)
-	}
-	return fmt.Errorf("unmount %s: %w", path, err)
 }

@@ -60,7 +60,7 @@ func TestWhatNeedsRootSaysSo(t *testing.T) {
 				require.ErrorIs(t, err, unix.EPERM)
 				assert.ErrorContains(t, err, "root (CAP_SYS_ADMIN)")
 				assert.ErrorContains(t, err, f.path)
-				assert.False(t, f.plugin.noSwapRefused.Load(), "the option was not what it was about")
+				assert.False(t, f.plugin.tmpfs.NoSwapRefused(), "the option was not what it was about")
 				f.wantPresence(volume.Absent)
 				f.tearDown()
 			})

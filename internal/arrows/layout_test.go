@@ -33,7 +33,7 @@ var (
 		"k8s.io/utils",
 	}
 	// plugin is what a plugin knows of this module: no other plugin, no manager and no controller.
-	plugin = []string{"volume", "internal"}
+	plugin = []string{"volume", "internal", "internal/volumedir"}
 	// controller is what a controller is written with.
 	controller = with("k8s.io/client-go", "k8s.io/component-helpers")
 )
@@ -89,6 +89,7 @@ var layout = []rule{
 		"k8s.io/mount-utils",
 		"k8s.io/utils",
 	}, light: true},
+	{folder: "internal/volumedir", own: []string{"internal", "volume"}, others: base, light: true},
 	{folder: "internal/mountns", others: []string{"github.com/moby/sys/mountinfo", "go.uber.org/goleak", "golang.org/x/sys"}, light: true},
 
 	{folder: "examples", anything: true, light: true},

@@ -12,14 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	// walkers is the number of goroutines that one Walk uses at most: two measure a volume with many files nearly twice as
-	// fast, more would take the node's processors from its pods.
-	walkers = 2
-
-	// blockSize is the unit of st_blocks in bytes, whatever the block size of the file system is; see stat(3type).
-	blockSize = 512
-)
+// blockSize is the unit of st_blocks in bytes, whatever the block size of the file system is; see stat(3type).
+const blockSize = 512
 
 // Walk measures path and everything beneath it, as "du -sx" does: allocated blocks are counted, hard links once, and
 // symbolic links are not followed, not even path itself; the directories that lead to path may be symbolic links. What
