@@ -57,12 +57,15 @@ func (p *Plugin) makeOnDisk(ctx context.Context, path string, group *int64) erro
 	mode := rootMode
 	if group != nil {
 		mode |= fs.ModeSetgid
+	}
+	// The mode is set last: then the group is right too.
+	if info, err := os.Lstat(path); err != nil || info.Mode() == fs.ModeDir|mode {
+		return err
+	}
+	if group != nil {
 		if err := os.Chown(path, -1, int(*group)); err != nil {
 			return fmt.Errorf("give the volume to the fsGroup: %w", err)
 		}
-	}
-	if info, err := os.Lstat(path); err != nil || info.Mode() == fs.ModeDir|mode {
-		return err
 	}
 	return os.Chmod(path, mode)
 }

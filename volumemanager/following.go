@@ -137,13 +137,21 @@ func (m *Manager) objectsChanged() {
 	}
 }
 
-// stopFollowing ends that anything is watched.
-func (m *Manager) stopFollowing() {
+// neglect ends that the volume is followed and measured. mu is locked.
+func (m *Manager) neglect(v *managedVolume) {
+	v.follows.stop()
+	v.measured = nil
+	m.meter.Remove(v)
+	delete(m.keptOut, v)
+}
+
+// neglectAll ends that anything is followed and measured.
+func (m *Manager) neglectAll() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, p := range m.pods {
 		for _, v := range p.volumes {
-			v.follows.stop()
+			m.neglect(v)
 		}
 	}
 	m.changes.take()

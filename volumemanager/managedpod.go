@@ -76,6 +76,9 @@ type managedVolume struct {
 	stale   bool
 	follows following
 
+	// measured is what measures how full the volume is, nil if nothing does.
+	measured volume.MetricsProvider
+
 	// running is the operation that is under way, nil if there is none.
 	running *operation
 
@@ -106,7 +109,7 @@ func (m *Manager) pod(uid types.UID) *managedPod {
 // mu is locked.
 func (m *Manager) forget(p *managedPod) {
 	for _, v := range p.volumes {
-		v.follows.stop()
+		m.neglect(v)
 	}
 	if !slices.ContainsFunc(p.volumes, func(v *managedVolume) bool { return v.running != nil }) {
 		delete(m.pods, p.uid)
@@ -168,7 +171,7 @@ func (p *managedPod) arrange() {
 			continue
 		}
 		if v.record == nil && v.running == nil {
-			v.follows.stop()
+			p.m.neglect(v)
 			continue
 		}
 		if v.wanted != nil || p.changed {
@@ -352,6 +355,7 @@ func (p *managedPod) status() PodStatus {
 	name := p.String()
 	for _, v := range p.volumes {
 		shown := v.status(name)
+		shown.Metrics, shown.MetricsErr = p.metrics(v)
 		if p.wanted == nil && !status.Leaving {
 			shown.Err = errors.New("an earlier process has left it, and it is not known yet whether its pod is wanted")
 		}

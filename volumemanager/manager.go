@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/volumekit/volumekit/internal/usage"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -36,6 +37,9 @@ type Options struct {
 	// RefreshPeriod is how often Run refreshes a volume whose content comes from objects that cannot be watched, because their
 	// source in the host is no [volume.Watcher]. Up to half as much again is added. Zero stands for a minute.
 	RefreshPeriod time.Duration
+
+	// Usage says how Run measures how full volumes are.
+	Usage UsageOptions
 
 	// Resync is how often Run verifies everything, in case that it missed an event. Zero stands for ten minutes.
 	Resync time.Duration
@@ -61,6 +65,7 @@ type Manager struct {
 
 	events  broadcast
 	changes *changes
+	meter   *usage.Meter[*managedVolume, volume.Metrics]
 	slots   slots
 	turns   serial // by UID: the right to settle a pod
 
@@ -98,7 +103,8 @@ func New(ctx context.Context, plugins *volume.VolumePluginMgr, options Options) 
 		return nil, err
 	}
 	options = options.complete()
-	return &Manager{plugins: plugins, host: host, resolver: resolver{plugins, options.SELinux}, options: options, lock: lock, slots: make(slots, atOnce), changes: newChanges(),
+	meter := usage.NewMeter[*managedVolume, volume.Metrics](usage.MeterOptions{Clock: host.Clock, Period: options.Usage.Period})
+	return &Manager{plugins: plugins, host: host, resolver: resolver{plugins, options.SELinux}, options: options, meter: meter, lock: lock, slots: make(slots, atOnce), changes: newChanges(),
 		pods: make(map[types.UID]*managedPod), keptOut: make(map[*managedVolume]*managedPod)}, nil
 }
 

@@ -18,6 +18,7 @@ func (s *settling) begin(ctx context.Context, now time.Time) bool {
 	due := make(map[*managedVolume]Operation)
 	for _, v := range s.volumes {
 		s.follow(v)
+		s.measure(v)
 		if v.running != nil && v.running.of != v.wanted && (v.running.kind == OperationSetUp || v.running.kind == OperationRefresh) {
 			v.running.cancel(errOvertaken)
 		}

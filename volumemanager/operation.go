@@ -121,6 +121,7 @@ func (p *managedPod) finish(ctx context.Context, v *managedVolume, o *operation,
 	} else {
 		v.succeeded(p, o, r)
 	}
+	p.measure(v)
 	if o.kind != OperationVerify && o.kind != OperationResolve || err != nil {
 		p.publishOperation(v, o, r)
 	}
@@ -150,6 +151,7 @@ func (v *managedVolume) succeeded(p *managedPod, o *operation, r *result) {
 		v.there, v.record, p.unwritten = false, nil, true
 		p.m.unshared()
 		if v.wanted == nil {
+			p.m.neglect(v)
 			p.volumes = slices.DeleteFunc(p.volumes, func(other *managedVolume) bool { return other == v })
 		}
 	}

@@ -37,7 +37,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	mounts := m.watchMounts(ctx)
 	defer mounts.stop()
 	m.kickAll((*managedPod).suspectAll) // who knows since when nobody has looked
-	defer m.stopFollowing()
+	defer m.neglectAll()
+	defer m.runMeter(ctx)()
 	resync := m.host.Clock.NewTimer(m.options.Resync)
 	defer resync.Stop()
 	for {

@@ -80,7 +80,7 @@ func hasFailed(volume string, operation volumemanager.Operation) func(volumemana
 }
 
 func TestRunGivesPodsTheirVolumesAndTakesThemAway(t *testing.T) {
-	b := newRig(t, plugins.Default()...)
+	b := openRigWith(t, volumemanager.Options{Usage: volumemanager.UsageOptions{Off: true}}, volume.Host{Root: t.TempDir()}, plugins.Default()...)
 	events := b.Events(t.Context(), 100)
 	b.run()
 	require.NoError(t, b.SetPods(t.Context(), []*v1.Pod{pod("web", emptyDir("cache"), hostPath("host", "/etc")), pod("none")}))

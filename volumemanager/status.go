@@ -88,8 +88,9 @@ type VolumeStatus struct {
 	// NextTry is when the volume is tried again, zero if nothing is planned: there is no need, or no [Manager.Run].
 	NextTry time.Time
 
-	// Metrics tell how full the volume is, nil if they were not asked for or the plugin has none. MetricsErr says why they
-	// could not be had.
+	// Metrics tell how full the volume is, nil if they were not asked for or the plugin has none. In what [Manager.Status] returns
+	// they are those of the last measurement, which Metrics.Time tells, nil before the first and while no [Manager.Run] is at work.
+	// MetricsErr says why they could not be had, or not be had anew.
 	Metrics    *volume.Metrics
 	MetricsErr error
 }

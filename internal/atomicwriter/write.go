@@ -54,7 +54,7 @@ func Write(ctx context.Context, path string, payload Payload, directories Direct
 	if err := w.publish(fresh, payload.firstElements()); err != nil {
 		return w.wrap(err)
 	}
-	if err := errors.Join(w.unlink(payload.firstElements()), w.removeDirectory(old)); err != nil {
+	if err := errors.Join(w.unlink(payload.firstElements()), w.removeOld(old)); err != nil {
 		return fmt.Errorf("%w: %w", ErrUntidy, w.wrap(err))
 	}
 	return nil
@@ -87,7 +87,7 @@ func Current(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if !strings.HasPrefix(name, reserved) || strings.Contains(name, "/") {
+	if !isOurs(name) {
 		return "", fmt.Errorf("%s leads to %q: %w", path.Join(dir, dataName), name, fs.ErrNotExist)
 	}
 	if _, err := os.Lstat(path.Join(dir, name)); err != nil {
@@ -124,8 +124,11 @@ func (w *writer) removeUnfinished() error {
 	return nil
 }
 
-// remove removes something with all that is in it, but for what is mounted there.
+// remove removes what this package has made, with all that is in it, but for what is mounted there.
 func (w *writer) remove(name string) error {
+	if !isOurs(name) {
+		return fmt.Errorf("%q was not made by a write", name)
+	}
 	return removal.All(w.ctx, filepath.Join(w.path, name))
 }
 
@@ -154,30 +157,34 @@ func (w *writer) links() (map[string]bool, error) {
 }
 
 // writeAll writes the files into a new directory and returns its name. After an error nothing of it is left.
-func (w *writer) writeAll(payload Payload) (name string, err error) {
-	if name, err = w.makeDirectory(); err != nil {
-		return "", err
-	}
-	defer func() {
-		if err != nil {
-			_ = w.remove(name) // else by the next call
-		}
-	}()
-	into, err := w.root.OpenRoot(name)
+func (w *writer) writeAll(payload Payload) (string, error) {
+	name, err := w.makeDirectory()
 	if err != nil {
 		return "", err
+	}
+	if err := w.writeInto(name, payload); err != nil {
+		_ = w.remove(name) // else by the next call
+		return "", err
+	}
+	return name, nil
+}
+
+func (w *writer) writeInto(name string, payload Payload) error {
+	into, err := w.root.OpenRoot(name)
+	if err != nil {
+		return err
 	}
 	defer into.Close()
 	made := make(map[string]bool)
 	for filePath, file := range payload {
 		if err := w.makeParents(into, filePath, made); err != nil {
-			return "", err
+			return err
 		}
 		if err := writeFile(into, filePath, file); err != nil {
-			return "", fmt.Errorf("write %q: %w", filePath, err)
+			return fmt.Errorf("write %q: %w", filePath, err)
 		}
 	}
-	return name, w.permit(into, ".")
+	return w.permit(into, ".")
 }
 
 // makeDirectory makes a directory that is named after the time.
@@ -301,10 +308,15 @@ func (w *writer) unlink(wanted []string) error {
 	return errors.Join(errs...)
 }
 
-// removeDirectory removes old files; their directory is empty if there were none.
-func (w *writer) removeDirectory(name string) error {
-	if !strings.HasPrefix(name, reserved) || strings.Contains(name, "/") {
+// removeOld removes old files, if there were any.
+func (w *writer) removeOld(name string) error {
+	if !isOurs(name) { // there were none, or somebody has put a link of his own there
 		return nil
 	}
 	return w.remove(name)
+}
+
+// isOurs reports whether a name is one that this package gives to directories.
+func isOurs(name string) bool {
+	return strings.HasPrefix(name, reserved) && !strings.Contains(name, "/") && len(name) > len(reserved)
 }

@@ -43,8 +43,8 @@ var errKeepsMoving = errors.New("its directories keep being moved: stop what mov
 // beneath path, neither that nor what is in it is changed, and a server that is gone does no harm there. Of a network file
 // system it takes the attributes that the kernel knows, which may be a few seconds old.
 //
-// A setuid or setgid bit that a file has is lost if the process is killed at the wrong moment: changing the group takes it
-// away, and a second call gives it back.
+// Changing the group takes a file's setuid and setgid bits away, and they are set again afterwards. A file at which the process is
+// killed between the two has lost them, which no later call can know.
 //
 // When ctx ends, Apply returns within a tenth of a second, with an error that wraps the cause of its end, even if the file
 // system does not answer. Unless it does not, nothing is changed any more from then on.

@@ -408,10 +408,15 @@ func TestWhatIsAroundADirectoryThatMovesIsNotMissed(t *testing.T) {
 	for at := 2; ; at++ {
 		dir, err := os.MkdirTemp(parent, "")
 		require.NoError(t, err)
-		write(t, filepath.Join(dir, "a", strings.Repeat("d/", 40), "file"), 0o600)
-		for i := range 3 {
-			write(t, filepath.Join(dir, "a", fmt.Sprint("beside", i), "file"), 0o600)
+		beside := func(when string) {
+			for i := range 4 {
+				write(t, filepath.Join(dir, "a", fmt.Sprint(when, i), "file"), 0o600)
+				write(t, filepath.Join(dir, "a", "d", fmt.Sprint(when, i), "file"), 0o600)
+			}
 		}
+		beside("before") // some of them are read before it, and some after, in whichever order that is
+		write(t, filepath.Join(dir, "a", strings.Repeat("d/", 40), "file"), 0o600)
+		beside("after")
 		var was atomic.Bool
 		_, err = Apply(&hooked{Context: t.Context(), hook: func(n int) {
 			if n == at {
