@@ -15,6 +15,7 @@ import (
 
 	"github.com/volumekit/volumekit/examples/podvolumes/internal/manifest"
 	"github.com/volumekit/volumekit/internal/parallel"
+	"github.com/volumekit/volumekit/volume"
 	"github.com/volumekit/volumekit/volumemanager"
 )
 
@@ -36,7 +37,7 @@ func down(ctx context.Context, args []string, s streams) error {
 		}
 		selected.pods = loaded.Pods
 	}
-	plugins, err := openPlugins(ctx, o.root)
+	plugins, err := openPlugins(ctx, o, volume.Host{})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volumekit/volumekit/volume"
 	"github.com/volumekit/volumekit/volumemanager"
 )
 
@@ -59,7 +60,7 @@ func execInContainer(ctx context.Context, args []string, s streams) error {
 	}
 	ctx, cancel := o.limit(ctx)
 	defer cancel()
-	plugins, err := openPlugins(ctx, o.root)
+	plugins, err := openPlugins(ctx, o, volume.Host{})
 	if err != nil {
 		return err
 	}

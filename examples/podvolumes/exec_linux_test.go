@@ -116,7 +116,7 @@ func TestExecSaysWhyTheCommandDoesNotRun(t *testing.T) {
 
 func TestExecNamesTheVolumeThatIsMissing(t *testing.T) {
 	root := t.TempDir()
-	_, _, _ = podvolumes(t, configMapBesideEmptyDir, "up", "-f", "-", "-root", root)
+	_, _, _ = podvolumes(t, imageBesideEmptyDir, "up", "-f", "-", "-root", root)
 	status, _, complaints := podvolumes(t, "", "exec", "default/mixed", "main", "-root", root, "--", "true")
 	assert.Equal(t, notServed, status)
 	assert.Contains(t, complaints, `volume "settings" at /settings: `)

@@ -20,6 +20,7 @@ type options struct {
 	root    string
 	output  string
 	listen  string
+	onDisk  bool // the content of config maps, secrets and the like
 	timeout time.Duration
 }
 
@@ -42,6 +43,7 @@ func parse(command string, args []string, have ...string) (*options, error) {
 	flags := flag.NewFlagSet(command, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&o.root, "root", "", "")
+	flags.BoolVar(&o.onDisk, "on-disk", false, "")
 	flags.DurationVar(&o.timeout, "timeout", defaultTimeout, "")
 	for _, name := range have {
 		switch name {

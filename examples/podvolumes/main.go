@@ -13,11 +13,13 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/volumekit/volumekit/plugins"
+	"github.com/volumekit/volumekit/projected"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -38,6 +40,9 @@ usage:
 
 A command gives up after DURATION, 2m unless you say otherwise; run it again and it goes on.
 FILE is YAML or JSON, a directory of such files, or "-" for standard input; -f and -pod can be repeated.
+The manifests may hold ConfigMaps, Secrets, ServiceAccounts, PersistentVolumes and PersistentVolumeClaims beside the pods. What
+volumes hold of them is kept in memory. Who may not mount can have it kept in directories, where secrets stay on the disk: give
+-on-disk to every command.
 DIR is where everything is kept; by default /var/lib/podvolumes, and for an ordinary user
 podvolumes in $XDG_STATE_HOME (~/.local/state).
 
@@ -126,7 +131,8 @@ type usageError struct{ error }
 func misuse(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 
 // openPlugins returns the manager of the built-in plugins for the root directory.
-func openPlugins(ctx context.Context, root string) (*volume.VolumePluginMgr, error) {
+func openPlugins(ctx context.Context, o *options, host volume.Host) (*volume.VolumePluginMgr, error) {
+	root := o.root
 	if root == "" {
 		var err error
 		if root, err = defaultRoot(); err != nil {
@@ -137,7 +143,18 @@ func openPlugins(ctx context.Context, root string) (*volume.VolumePluginMgr, err
 	if err != nil {
 		return nil, err
 	}
-	return volume.NewVolumePluginMgr(ctx, volume.Host{Root: root}, plugins.Default())
+	host.Root = root
+	all := plugins.Default()
+	if o.onDisk {
+		all = slices.DeleteFunc(all, func(p volume.VolumePlugin) bool { return isProjected(p) })
+		all = append(all, projected.New(projected.Options{OnDisk: true})...)
+	}
+	return volume.NewVolumePluginMgr(ctx, host, all)
+}
+
+func isProjected(p volume.VolumePlugin) bool {
+	_, is := p.(*projected.Plugin)
+	return is
 }
 
 func defaultRoot() (string, error) {

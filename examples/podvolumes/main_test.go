@@ -66,13 +66,13 @@ spec:
     - {name: etc, hostPath: {path: /etc}}
 `
 
-const configMapBesideEmptyDir = `
+const imageBesideEmptyDir = `
 apiVersion: v1
 kind: Pod
 metadata: {name: mixed}
 spec:
   containers: [{name: main, volumeMounts: [{name: settings, mountPath: /settings}, {name: cache, mountPath: /cache}]}]
-  volumes: [{name: settings, configMap: {name: x}}, {name: cache, emptyDir: {}}]
+  volumes: [{name: tools, image: {reference: "tools:1"}}, {name: cache, emptyDir: {}}]
 `
 
 func TestUpShowsATreeOfPodsVolumesAndMounts(t *testing.T) {
@@ -135,21 +135,21 @@ func TestUpAgainChangesNothing(t *testing.T) {
 func TestWhatCannotBeServedIsNamedAndTheRestStaysUp(t *testing.T) {
 	root := t.TempDir()
 	file := filepath.Join(t.TempDir(), "mixed.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("kind: Namespace\napiVersion: v1\nmetadata: {name: x}\n---"+configMapBesideEmptyDir), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte("kind: Namespace\napiVersion: v1\nmetadata: {name: x}\n---"+imageBesideEmptyDir), 0o600))
 
 	status, out, complaints := podvolumes(t, "", "up", "-f", file, "-o", "json", "-root", root)
 	assert.Equal(t, notServed, status)
-	assert.Equal(t, file+`: document 2 (line 5): Pod default/mixed: set up volume "settings" of pod default/mixed: source configMap is not served yet: no plugin for it is registered`+"\n", complaints)
+	assert.Equal(t, file+`: document 2 (line 5): Pod default/mixed: set up volume "tools" of pod default/mixed: source image is not served here, since no plugin for it is registered: a container runtime mounts it, which has the images: have that do it, or copy the files to an emptyDir volume in an init container that runs the image`+"\n", complaints)
 	var report parsedReport
 	require.NoError(t, json.Unmarshal([]byte(out), &report))
 	assert.Equal(t, "failed", report.Pods[0].Volumes[0].State)
-	assert.Contains(t, report.Pods[0].Volumes[0].Error, "configMap")
+	assert.Contains(t, report.Pods[0].Volumes[0].Error, "image")
 	assert.Equal(t, "mounted", report.Pods[0].Volumes[1].State)
 	assert.DirExists(t, report.Pods[0].Volumes[1].Path)
 
 	status, _, complaints = podvolumes(t, "", "status", "-root", root)
 	assert.Equal(t, notServed, status)
-	assert.Contains(t, complaints, "source configMap is not served yet")
+	assert.Contains(t, complaints, "source image is not served here")
 	requireWell(t, "", "down", "-f", file, "-root", root)
 	requireNoFile(t, root)
 }
@@ -291,7 +291,7 @@ func TestSizesAreWrittenAsKubernetesWritesThem(t *testing.T) {
 }
 
 func TestTheTreeShowsTheMountsThatAreMissing(t *testing.T) {
-	manifest := strings.Replace(configMapBesideEmptyDir, "{name: cache, mountPath: /cache}", "{name: cache, mountPath: /cache, subPath: a}, {name: cache, mountPath: /both, mountPropagation: Bidirectional}", 1)
+	manifest := strings.Replace(imageBesideEmptyDir, "{name: cache, mountPath: /cache}", "{name: cache, mountPath: /cache, subPath: a}, {name: cache, mountPath: /both, mountPropagation: Bidirectional}", 1)
 	root := t.TempDir()
 	_, out, _ := podvolumes(t, manifest, "up", "-f", "-", "-root", root)
 	assert.Contains(t, out, "/settings  settings, missing: the volume is not there")

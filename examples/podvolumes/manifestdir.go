@@ -16,6 +16,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volumekit/volumekit/examples/podvolumes/internal/manifest"
@@ -26,6 +27,7 @@ import (
 // wantedPods tells a manager which pods the manifests of a directory want.
 type wantedPods struct {
 	dir     manifestDir
+	source  *objectSource
 	manager *volumemanager.Manager
 	s       streams
 
@@ -42,6 +44,14 @@ func (w *wantedPods) follow(ctx context.Context) {
 		faults = append(faults, fmt.Sprintf("%s: %v: the pods that it held stay", w.dir.path, err))
 	case unknown != "":
 		faults = append(faults, fmt.Sprintf("what no manifest wants stays until %s can be read", unknown))
+	}
+	// Before the pods: who wants an object that has come with its pod does not wait for it.
+	objects, twice := w.dir.objects()
+	faults = append(faults, twice...)
+	if err == nil && unknown == "" {
+		faults = append(faults, w.source.replace(objects)...)
+	} else {
+		faults = append(faults, w.source.add(objects)...)
 	}
 	if err == nil && unknown == "" {
 		err = w.manager.SetPods(ctx, pods)
@@ -83,8 +93,9 @@ type manifestDir struct {
 type manifestFile struct {
 	content []byte
 	pods    []manifest.Pod // of the last content that could be understood
-	known   bool           // there has been one
-	errs    []error        // what is wrong with the content now
+	objects []manifest.Object
+	known   bool    // there has been one
+	errs    []error // what is wrong with the content now
 }
 
 // maxManifestBytes is more than a manifest has, and less than what would hurt.
@@ -123,7 +134,7 @@ func readManifest(ctx context.Context, path string, before *manifestFile) *manif
 	defer cancel()
 	now := &manifestFile{}
 	if before != nil {
-		now.pods, now.known = before.pods, before.known
+		now.pods, now.objects, now.known = before.pods, before.objects, before.known
 	}
 	content, err := abandon.Run(ctx, func() ([]byte, error) { return readRegular(path) })
 	if err != nil {
@@ -146,7 +157,7 @@ func readManifest(ctx context.Context, path string, before *manifestFile) *manif
 		now.errs = errs
 		return now
 	}
-	now.pods, now.known = loaded.Pods, true
+	now.pods, now.objects, now.known = loaded.Pods, loaded.Objects, true
 	return now
 }
 
@@ -188,4 +199,30 @@ func (d *manifestDir) pods() (pods []*v1.Pod, faults []string, unknown string) {
 		}
 	}
 	return pods, faults, unknown
+}
+
+// objects returns those that volumes come from, of all manifests. One that stands in several is taken from the first, and told.
+func (d *manifestDir) objects() (all []manifest.Object, faults []string) {
+	type key struct {
+		kind            string
+		namespace, name string
+	}
+	origins := make(map[key]string)
+	for _, name := range slices.Sorted(maps.Keys(d.files)) {
+		for _, o := range d.files[name].objects {
+			object, err := meta.Accessor(o.Object)
+			if err != nil {
+				faults = append(faults, fmt.Sprintf("%s: %v", o.Origin, err))
+				continue
+			}
+			k := key{o.Object.GetObjectKind().GroupVersionKind().Kind, object.GetNamespace(), object.GetName()}
+			if first, taken := origins[k]; taken {
+				faults = append(faults, fmt.Sprintf("%s: %s %s stands in %s too, which counts", o.Origin, k.kind, strings.TrimPrefix(k.namespace+"/"+k.name, "/"), first))
+				continue
+			}
+			origins[k] = o.Origin.String()
+			all = append(all, o)
+		}
+	}
+	return all, faults
 }

@@ -34,7 +34,11 @@ func runManager(ctx context.Context, args []string, s streams) error {
 		return err
 	}
 	defer func() { _ = listener.Close() }()
-	plugins, err := openPlugins(ctx, o.root)
+	source, err := newObjectSource()
+	if err != nil {
+		return err
+	}
+	plugins, err := openPlugins(ctx, o, source.host)
 	if err != nil {
 		return err
 	}
@@ -45,7 +49,7 @@ func runManager(ctx context.Context, args []string, s streams) error {
 	}
 	defer func() { _ = manager.Close() }()
 
-	wanted := &wantedPods{dir: manifestDir{path: o.files[0]}, manager: manager, s: s}
+	wanted := &wantedPods{dir: manifestDir{path: o.files[0]}, source: source, manager: manager, s: s}
 	status := statushttp.New(manager, statushttp.Options{Title: "Volumes of " + o.files[0], Notices: wanted.faults})
 	defer status.Close()
 	server := &http.Server{Handler: onlyFromHere(status), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: time.Minute}

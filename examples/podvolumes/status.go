@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/volumekit/volumekit/volume"
 	"github.com/volumekit/volumekit/volumemanager"
 )
 
@@ -19,7 +20,7 @@ func status(ctx context.Context, args []string, s streams) error {
 	}
 	ctx, cancel := o.limit(ctx)
 	defer cancel()
-	plugins, err := openPlugins(ctx, o.root)
+	plugins, err := openPlugins(ctx, o, volume.Host{})
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,14 @@ func up(ctx context.Context, args []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	plugins, err := openPlugins(ctx, o.root)
+	source, err := newObjectSource()
+	if err != nil {
+		return err
+	}
+	if err := source.fill(loaded.Objects, s); err != nil {
+		return err
+	}
+	plugins, err := openPlugins(ctx, o, source.host)
 	if err != nil {
 		return err
 	}

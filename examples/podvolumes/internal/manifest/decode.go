@@ -14,7 +14,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,7 +26,7 @@ import (
 // maxListDepth is how deep lists may lie in lists. Each level is read once more for each that it lies in.
 const maxListDepth = 8
 
-// maxObjectBytes is how long an object that makes pods may be as JSON: the API server accepts no longer request.
+// maxObjectBytes is how long an object that is read may be as JSON: the API server accepts no longer request.
 const maxObjectBytes = 3 << 20
 
 // maxFaults is how many faults of one object are reported, as many as the strict decoder reports.
@@ -94,8 +96,8 @@ func (l *loader) object(ctx context.Context, o *object) {
 	switch typed, what, err := l.kinds.lookUp(o.kind); {
 	case err != nil:
 		l.fail(o.origin, err)
-	case what == podMaker:
-		if o.origin.Namespace == "" {
+	case what == podMaker, what == objectForPods:
+		if o.origin.Namespace == "" && !isClusterScoped(o.kind.Kind) {
 			o.origin.Namespace = metav1.NamespaceDefault
 		}
 		if len(o.json) > maxObjectBytes {
@@ -107,11 +109,15 @@ func (l *loader) object(ctx context.Context, o *object) {
 			l.failAll(o.origin, faults)
 			return
 		}
-		l.expand(o.origin, o.kind, typed)
+		if what == podMaker {
+			l.expand(o.origin, o.kind, typed)
+		} else {
+			l.keep(o.origin, typed)
+		}
 	case what == listOfObjects:
 		l.list(ctx, o)
 	default:
-		l.ignore(o.origin, "is of no kind that is known to make pods")
+		l.ignore(o.origin, "is of no kind that makes pods or volumes")
 	}
 }
 
@@ -219,17 +225,19 @@ type role int
 const (
 	noPods role = iota
 	podMaker
+	objectForPods
 	listOfObjects
 )
 
-// kinds knows the API groups that hold the kinds that make pods.
+// kinds knows the API groups that hold the kinds that make pods, and those that the volumes of pods come from.
 type kinds struct {
 	scheme *runtime.Scheme
 }
 
 func newKinds() kinds {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{v1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme,
+		storagev1.AddToScheme, certificatesv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			// The same types are added in the same order each time.
 			panic(err)
@@ -238,22 +246,22 @@ func newKinds() kinds {
 	return kinds{scheme: scheme}
 }
 
-// lookUp says what the kind means, and returns a new object of it if it makes pods. The error says that there is no such
-// kind, or no more.
+// lookUp says what the kind means, and returns a new object of it if it is to be read. The error says that there is no such kind,
+// or no more.
 func (k kinds) lookUp(kind schema.GroupVersionKind) (runtime.Object, role, error) {
-	// Groups with a dot are not those of these kinds, and custom resources must have one.
-	if strings.Contains(kind.Group, ".") {
+	// Groups with a dot are not those of most of these kinds, and custom resources must have one.
+	if strings.Contains(kind.Group, ".") && kind.Group != storagev1.GroupName && kind.Group != certificatesv1.GroupName {
 		return nil, noPods, nil
 	}
-	version := podMakerVersion(kind.Kind)
-	if version == "" {
-		version = podMakerVersion(strings.TrimSuffix(kind.Kind, "List"))
+	what, version := roleOf(strings.TrimSuffix(kind.Kind, "List"))
+	if gv, _ := schema.ParseGroupVersion(version); strings.Contains(kind.Group, ".") && gv.Group != kind.Group {
+		return nil, noPods, nil // another kind of these groups
 	}
 	served := k.scheme.Recognizes(kind)
 	switch {
 	case served && version != "" && !strings.HasSuffix(kind.Kind, "List"):
 		typed, err := k.scheme.New(kind)
-		return typed, podMaker, err
+		return typed, what, err
 	case served && strings.HasSuffix(kind.Kind, "List"):
 		return nil, listOfObjects, nil
 	case served:
@@ -267,16 +275,27 @@ func (k kinds) lookUp(kind schema.GroupVersionKind) (runtime.Object, role, error
 	}
 }
 
-// podMakerVersion returns the apiVersion of a kind that makes pods, or nothing for other kinds.
-func podMakerVersion(kind string) string {
+// roleOf returns what a kind means and its apiVersion, which is empty for kinds that are not read.
+func roleOf(kind string) (what role, apiVersion string) {
 	switch kind {
 	case "Pod", "PodTemplate", "ReplicationController":
-		return v1.SchemeGroupVersion.String()
+		return podMaker, v1.SchemeGroupVersion.String()
 	case "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet":
-		return appsv1.SchemeGroupVersion.String()
+		return podMaker, appsv1.SchemeGroupVersion.String()
 	case "Job", "CronJob":
-		return batchv1.SchemeGroupVersion.String()
+		return podMaker, batchv1.SchemeGroupVersion.String()
+	case "ConfigMap", "Secret", "ServiceAccount", "PersistentVolumeClaim", "PersistentVolume":
+		return objectForPods, v1.SchemeGroupVersion.String()
+	case "StorageClass":
+		return objectForPods, storagev1.SchemeGroupVersion.String()
+	case "ClusterTrustBundle":
+		return objectForPods, certificatesv1.SchemeGroupVersion.String()
 	default:
-		return ""
+		return noPods, ""
 	}
+}
+
+// isClusterScoped reports whether objects of a kind that is read have no namespace.
+func isClusterScoped(kind string) bool {
+	return kind == "PersistentVolume" || kind == "StorageClass" || kind == "ClusterTrustBundle"
 }

@@ -54,6 +54,6 @@ spec:
 	// Output:
 	// default db-0 scratch
 	// default db-1 scratch
-	// standard input: document 2 (line 17): Service db is of no kind that is known to make pods
+	// standard input: document 2 (line 17): Service db is of no kind that makes pods or volumes
 	// standard input: document 3 (line 22): Pod default/web: unknown field "spec.containers[0].volumeMount" (line 29)
 }

@@ -36,7 +36,7 @@ func (l *loader) expand(origin Origin, kind schema.GroupVersionKind, typed runti
 	case len(pods) == 0:
 		l.ignore(origin, idle)
 	default:
-		l.add(origin, pods)
+		l.add(origin, pods, claimTemplates(typed))
 	}
 }
 
@@ -99,8 +99,8 @@ func (l *loader) tooMany(pods int64) error {
 	return fmt.Errorf("makes %d pods, more than the limit of %d", pods, l.opts.MaxPods)
 }
 
-// add appends pods to the result, but those that are there already.
-func (l *loader) add(origin Origin, pods []*v1.Pod) {
+// add appends pods to the result, with the templates that claims are to be made of for each, but those that are there already.
+func (l *loader) add(origin Origin, pods []*v1.Pod, templates []v1.PersistentVolumeClaim) {
 	clashes := make(map[Origin]bool)
 	for _, pod := range pods {
 		name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
@@ -108,6 +108,9 @@ func (l *loader) add(origin Origin, pods []*v1.Pod) {
 		if !taken {
 			if other, taken = l.byUID[pod.UID]; !taken {
 				l.byName[name], l.byUID[pod.UID] = len(l.result.Pods), len(l.result.Pods)
+				if len(templates) > 0 {
+					l.templates[len(l.result.Pods)] = templates
+				}
 				l.result.Pods = append(l.result.Pods, Pod{Pod: pod, Origin: origin})
 				continue
 			}

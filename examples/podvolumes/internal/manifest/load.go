@@ -7,6 +7,7 @@ import (
 	"io"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -42,8 +43,22 @@ type Result struct {
 	// namespace and name, or the same UID.
 	Pods []Pod
 
-	// Ignored are the objects that stand for no pod, in order of appearance.
+	// Objects are those that the volumes of pods come from, in order of appearance, and after them the claims that a cluster would
+	// make for the pods. No two are of the same kind, namespace and name.
+	Objects []Object
+
+	// Ignored are the objects that stand for no pod, and that no volume comes from, in order of appearance.
 	Ignored []Ignored
+}
+
+// Object is one object that volumes come from, and where it stands.
+type Object struct {
+	// Object is a ConfigMap, a Secret, a ServiceAccount, a PersistentVolumeClaim, a PersistentVolume, a StorageClass or a
+	// ClusterTrustBundle, as it was read: its name has not been checked.
+	Object runtime.Object
+
+	// Origin is the object itself or, of a claim that was made for a pod, what that pod comes from.
+	Origin Origin
 }
 
 // Pod is one pod and where it comes from.
@@ -79,14 +94,17 @@ func Load(ctx context.Context, paths []string, opts Options) (*Result, []error) 
 		opts.MaxDocumentBytes = DefaultMaxDocumentBytes
 	}
 	l := &loader{
-		opts:   opts,
-		kinds:  newKinds(),
-		byName: make(map[types.NamespacedName]int),
-		byUID:  make(map[types.UID]int),
+		opts:      opts,
+		kinds:     newKinds(),
+		byName:    make(map[types.NamespacedName]int),
+		byUID:     make(map[types.UID]int),
+		kept:      make(map[objectKey]int),
+		templates: make(map[int][]v1.PersistentVolumeClaim),
 	}
 	for _, path := range paths {
 		l.path(ctx, path)
 	}
+	l.makeClaims()
 	return &l.result, l.errs
 }
 
@@ -101,6 +119,10 @@ type loader struct {
 	// Indexes into result.Pods.
 	byName map[types.NamespacedName]int
 	byUID  map[types.UID]int
+
+	// kept are indexes into result.Objects, and templates the claim templates of StatefulSets, by index into result.Pods.
+	kept      map[objectKey]int
+	templates map[int][]v1.PersistentVolumeClaim
 
 	// generated counts the objects of one generateName in the file that is being read.
 	generated map[string]int

@@ -66,8 +66,8 @@ func TestDocumentsArePartedAsYAMLAndJSONPartThem(t *testing.T) {
 		"JSON with a comment, which is YAML":     {pod("a") + " # a comment\n", []string{"a@1:1"}},
 		"JSON and YAML":                          {pod("a") + "\n---\n" + b, []string{"a@1:1", "b@2:3"}},
 		"YAML that begins with a brace":          {"{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: c}]}}", []string{"a@1:1"}},
-		"a separator in a block scalar's text":   {"apiVersion: v1\nkind: ConfigMap\ndata:\n  x: |\n    ---\n    y\n---\n" + b, []string{"b@2:8"}},
-		"a line that only begins like one":       {"apiVersion: v1\nkind: ConfigMap\n---x: y\n---\n" + b, []string{"b@2:5"}},
+		"a separator in a block scalar's text":   {"apiVersion: v1\nkind: Service\ndata:\n  x: |\n    ---\n    y\n---\n" + b, []string{"b@2:8"}},
+		"a line that only begins like one":       {"apiVersion: v1\nkind: Service\n---x: y\n---\n" + b, []string{"b@2:5"}},
 		"indentation by tabs, which JSON allows": {"{\n\t\"apiVersion\": \"v1\",\n\t\"kind\": \"Pod\", \"metadata\": {\"name\": \"a\"}, \"spec\": {\n\t\t\"containers\": [{\"name\": \"c\"}]\n\t}\n}\n", []string{"a@1:1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -294,9 +294,8 @@ func TestARealWebServerIsLoaded(t *testing.T) {
 	require.Empty(t, errs)
 	require.Len(t, result.Pods, 2)
 	assert.Equal(t, []string{
-		"testdata/webserver.yaml: document 1 (line 3): ServiceAccount web is of no kind that is known to make pods",
-		"testdata/webserver.yaml: document 3 (line 85): Ingress web is of no kind that is known to make pods",
-		"testdata/webserver.yaml: document 4 (line 93): ServiceMonitor web is of no kind that is known to make pods",
+		"testdata/webserver.yaml: document 3 (line 85): Ingress web is of no kind that makes pods or volumes",
+		"testdata/webserver.yaml: document 4 (line 93): ServiceMonitor web is of no kind that makes pods or volumes",
 	}, ignored(result))
 	assert.Equal(t, map[string]string{"app": "web", "helm.sh/chart": "web"}, result.Pods[0].Pod.Labels, "a merged key is overridden")
 }

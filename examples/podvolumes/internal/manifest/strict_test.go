@@ -179,10 +179,10 @@ kind: ControllerRevision
 `)
 	assert.Empty(t, result.Pods)
 	assert.Equal(t, []string{
-		"standard input: document 1 (line 2): Service shop/web is of no kind that is known to make pods",
-		"standard input: document 2 (line 7): Deployment not/a name for us is of no kind that is known to make pods",
-		"standard input: document 3 (line 12): Ingress old is of no kind that is known to make pods",
-		"standard input: document 4 (line 16): ControllerRevision is of no kind that is known to make pods",
+		"standard input: document 1 (line 2): Service shop/web is of no kind that makes pods or volumes",
+		"standard input: document 2 (line 7): Deployment not/a name for us is of no kind that makes pods or volumes",
+		"standard input: document 3 (line 12): Ingress old is of no kind that makes pods or volumes",
+		"standard input: document 4 (line 16): ControllerRevision is of no kind that makes pods or volumes",
 	}, ignored(result))
 }
 
