@@ -29,3 +29,7 @@ func BenchmarkHostPath(b *testing.B) { benchmarkJobs(b, hostPathJobs()) }
 func BenchmarkVolumeManager(b *testing.B) { benchmarkJobs(b, volumeManagerJobs()) }
 
 func BenchmarkMountTable(b *testing.B) { benchmarkJobs(b, mountTableJobs()) }
+
+func BenchmarkOwnership(b *testing.B) { benchmarkJobs(b, ownershipJobs(new(manyFiles))) }
+
+func BenchmarkUsage(b *testing.B) { benchmarkJobs(b, usageJobs(new(manyFiles))) }

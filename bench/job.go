@@ -9,7 +9,7 @@ import (
 
 // A job is one thing that both volume layers do: one row of the table.
 type job struct {
-	// tag names the piece of work that the row belongs to, "core" or "manager".
+	// tag names the piece of work that the row belongs to, "core", "manager" or "pods".
 	tag string
 
 	// name says what is done once per iteration.
@@ -32,6 +32,7 @@ type job struct {
 // jobs returns every row, in the order in which they are printed.
 func jobs() []job {
 	var all []job
+	volume := new(manyFiles)
 	all = append(all, findPluginJobs()...)
 	all = append(all, emptyDirJobs()...)
 	all = append(all, mountJobs()...)
@@ -39,6 +40,9 @@ func jobs() []job {
 	all = append(all, hostPathJobs()...)
 	all = append(all, volumeManagerJobs()...)
 	all = append(all, mountTableJobs()...)
+	all = append(all, ownershipJobs(volume)...)
+	all = append(all, usageJobs(volume)...)
+	all = append(all, configMapJobs()...)
 	return all
 }
 
