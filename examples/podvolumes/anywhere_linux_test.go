@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -25,7 +26,7 @@ import (
 )
 
 // The kinds of volumes, each as the volumes of a pod whose container mounts "data". HOST is a directory of the machine.
-var anywhereKinds = []struct{ name, volumes, mount string }{
+var anywhereKinds = []struct{ name, volumes, mount, objects string }{
 	{name: "emptyDir on disk", volumes: `[{name: data, emptyDir: {}}]`},
 	{name: "emptyDir on disk, of which the container gets a part", volumes: `[{name: data, emptyDir: {}}]`, mount: ", subPath: a/b"},
 	{name: "emptyDir in memory", volumes: `[{name: data, emptyDir: {medium: Memory, sizeLimit: 1Mi}}]`},
@@ -33,6 +34,23 @@ var anywhereKinds = []struct{ name, volumes, mount string }{
 	{name: "hostPath that is there", volumes: `[{name: data, hostPath: {path: HOST}}]`},
 	{name: "hostPath that makes a directory", volumes: `[{name: data, hostPath: {path: HOST/made, type: DirectoryOrCreate}}]`},
 	{name: "hostPath that makes a file", volumes: `[{name: data, hostPath: {path: HOST/made, type: FileOrCreate}}]`},
+	{name: "files and a claim", volumes: `[{name: data, projected: {sources: [{configMap: {name: settings}}, {secret: {name: db, items: [{key: password, path: below/password, mode: 256}]}},
+		{downwardAPI: {items: [{path: name, fieldRef: {fieldPath: metadata.name}}]}}]}}, {name: claimed, persistentVolumeClaim: {claimName: claimed}}]`, objects: `
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {a.conf: "1", b.conf: "2"}}
+---
+{apiVersion: v1, kind: Secret, metadata: {name: db}, stringData: {password: canary}}
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: pv}
+spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], hostPath: {path: HOST}, claimRef: {namespace: default, name: claimed}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: claimed}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+`},
 	{name: "three volumes", volumes: `[{name: data, emptyDir: {}}, {name: fast, emptyDir: {medium: Memory}}, {name: host, hostPath: {path: HOST}}]`},
 }
 
@@ -58,7 +76,7 @@ func TestACommandThatIsDisturbedAnywhereEndsWellWhenItIsRunAgain(t *testing.T) {
 			if strings.Contains(kind.volumes, "HugePages") {
 				requireHugePages(t)
 			}
-			manifest := strings.NewReplacer("VOLUMES", kind.volumes, "MOUNT", "name: data, mountPath: /data"+kind.mount).Replace(anywherePod)
+			manifest := strings.NewReplacer("VOLUMES", kind.volumes, "MOUNT", "name: data, mountPath: /data"+kind.mount).Replace(anywherePod) + kind.objects
 			for _, command := range anywhereCommands {
 				a := &anywhere{program: program, supervisor: supervisor, manifest: manifest, args: command.args, after: command.after, rotation: i}
 				t.Run(command.name, func(t *testing.T) {
@@ -300,10 +318,19 @@ type state struct {
 	Mounts []string
 }
 
+// worldReplacer takes out of a text what differs from one world to another.
+type worldReplacer struct{ dir string }
+
+var timedDirectory = regexp.MustCompile(`\.\.\d{4}(_\d\d){5}\.\d{9}`)
+
+func (r worldReplacer) Replace(text string) string {
+	return timedDirectory.ReplaceAllString(strings.ReplaceAll(text, r.dir, "DIR"), "..TIME")
+}
+
 func (w *world) state(t *testing.T) state {
 	t.Helper()
 	var s state
-	own := strings.NewReplacer(w.dir, "DIR")
+	own := worldReplacer{w.dir}
 	text, err := json.MarshalIndent(w.status(t), "", "  ")
 	require.NoError(t, err)
 	s.Status = own.Replace(string(text))

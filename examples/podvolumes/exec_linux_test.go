@@ -119,7 +119,7 @@ func TestExecNamesTheVolumeThatIsMissing(t *testing.T) {
 	_, _, _ = podvolumes(t, imageBesideEmptyDir, "up", "-f", "-", "-root", root)
 	status, _, complaints := podvolumes(t, "", "exec", "default/mixed", "main", "-root", root, "--", "true")
 	assert.Equal(t, notServed, status)
-	assert.Contains(t, complaints, `volume "settings" at /settings: `)
+	assert.Contains(t, complaints, `volume "tools" at /tools: `)
 	requireWell(t, "", "down", "-all", "-root", root)
 }
 

@@ -43,7 +43,7 @@ func parse(command string, args []string, have ...string) (*options, error) {
 	flags := flag.NewFlagSet(command, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&o.root, "root", "", "")
-	flags.BoolVar(&o.onDisk, "on-disk", false, "")
+	flags.BoolVar(&o.onDisk, "content-on-disk", false, "")
 	flags.DurationVar(&o.timeout, "timeout", defaultTimeout, "")
 	for _, name := range have {
 		switch name {

@@ -41,8 +41,8 @@ usage:
 A command gives up after DURATION, 2m unless you say otherwise; run it again and it goes on.
 FILE is YAML or JSON, a directory of such files, or "-" for standard input; -f and -pod can be repeated.
 The manifests may hold ConfigMaps, Secrets, ServiceAccounts, PersistentVolumes and PersistentVolumeClaims beside the pods. What
-volumes hold of them is kept in memory. Who may not mount can have it kept in directories, where secrets stay on the disk: give
--on-disk to every command.
+volumes hold of them is kept in memory, which needs root. With -content-on-disk, which every command takes, it is kept in
+directories: then secrets and tokens stay on the disk, even after the volumes are gone.
 DIR is where everything is kept; by default /var/lib/podvolumes, and for an ordinary user
 podvolumes in $XDG_STATE_HOME (~/.local/state).
 

@@ -71,7 +71,7 @@ apiVersion: v1
 kind: Pod
 metadata: {name: mixed}
 spec:
-  containers: [{name: main, volumeMounts: [{name: settings, mountPath: /settings}, {name: cache, mountPath: /cache}]}]
+  containers: [{name: main, volumeMounts: [{name: tools, mountPath: /tools}, {name: cache, mountPath: /cache}]}]
   volumes: [{name: tools, image: {reference: "tools:1"}}, {name: cache, emptyDir: {}}]
 `
 
@@ -294,9 +294,9 @@ func TestTheTreeShowsTheMountsThatAreMissing(t *testing.T) {
 	manifest := strings.Replace(imageBesideEmptyDir, "{name: cache, mountPath: /cache}", "{name: cache, mountPath: /cache, subPath: a}, {name: cache, mountPath: /both, mountPropagation: Bidirectional}", 1)
 	root := t.TempDir()
 	_, out, _ := podvolumes(t, manifest, "up", "-f", "-", "-root", root)
-	assert.Contains(t, out, "/settings  settings, missing: the volume is not there")
-	assert.Contains(t, out, `/both      cache, missing: mountPropagation Bidirectional needs a privileged container`)
-	assert.Contains(t, out, `/cache     a in cache, read-write`)
+	assert.Contains(t, out, "/tools  tools, missing: the volume is not there")
+	assert.Contains(t, out, `/both   cache, missing: mountPropagation Bidirectional needs a privileged container`)
+	assert.Contains(t, out, `/cache  a in cache, read-write`)
 	requireWell(t, "", "down", "-all", "-root", root)
 }
 

@@ -201,22 +201,27 @@ func (d *manifestDir) pods() (pods []*v1.Pod, faults []string, unknown string) {
 	return pods, faults, unknown
 }
 
-// objects returns those that volumes come from, of all manifests. One that stands in several is taken from the first, and told.
+// objects returns those that volumes come from, of all manifests. One that stands in several is taken from the first, and told;
+// a claim that is only made for a pod gives way to one that stands in any of them.
 func (d *manifestDir) objects() (all []manifest.Object, faults []string) {
 	type key struct {
 		kind            string
 		namespace, name string
 	}
 	origins := make(map[key]string)
-	for _, name := range slices.Sorted(maps.Keys(d.files)) {
-		for _, o := range d.files[name].objects {
+	for _, made := range []bool{false, true} {
+		for _, o := range d.eachObject(made) {
 			object, err := meta.Accessor(o.Object)
 			if err != nil {
 				faults = append(faults, fmt.Sprintf("%s: %v", o.Origin, err))
 				continue
 			}
 			k := key{o.Object.GetObjectKind().GroupVersionKind().Kind, object.GetNamespace(), object.GetName()}
-			if first, taken := origins[k]; taken {
+			first, taken := origins[k]
+			switch {
+			case taken && made:
+				continue
+			case taken:
 				faults = append(faults, fmt.Sprintf("%s: %s %s stands in %s too, which counts", o.Origin, k.kind, strings.TrimPrefix(k.namespace+"/"+k.name, "/"), first))
 				continue
 			}
@@ -225,4 +230,17 @@ func (d *manifestDir) objects() (all []manifest.Object, faults []string) {
 		}
 	}
 	return all, faults
+}
+
+// eachObject returns the objects of all manifests that were made for a pod, or that were not.
+func (d *manifestDir) eachObject(made bool) []manifest.Object {
+	var all []manifest.Object
+	for _, name := range slices.Sorted(maps.Keys(d.files)) {
+		for _, o := range d.files[name].objects {
+			if o.Made == made {
+				all = append(all, o)
+			}
+		}
+	}
+	return all
 }

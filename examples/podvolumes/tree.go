@@ -19,7 +19,7 @@ import (
 //
 //	default/web-0
 //	├─ cache     mounted  kubernetes.io/empty-dir  /var/lib/podvolumes/pods/…/cache
-//	├─ settings  failed   no plugin serves its source configMap
+//	├─ settings  failed   ConfigMap default/web does not exist
 //	└─ container nginx
 //	   └─ /var/cache  cache, read-write
 func showTree(pods []reportedPod, out io.Writer) error {

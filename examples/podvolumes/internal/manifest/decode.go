@@ -112,6 +112,8 @@ func (l *loader) object(ctx context.Context, o *object) {
 		if what == podMaker {
 			l.expand(o.origin, o.kind, typed)
 		} else {
+			// An item of a typed list need not say its kind.
+			typed.GetObjectKind().SetGroupVersionKind(o.kind)
 			l.keep(o.origin, typed)
 		}
 	case what == listOfObjects:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manifest reads Kubernetes manifests and yields the pods that they stand for: what a cluster would run, known
-// without a cluster and the same on every run.
+// Package manifest reads Kubernetes manifests and yields the pods that they stand for, and the objects that the pods' volumes
+// come from: what a cluster would run, known without a cluster and the same on every run.
 //
 //	result, errs := manifest.Load(ctx, []string{"web.yaml", "-"}, manifest.Options{Stdin: os.Stdin})
 //	for _, pod := range result.Pods {
@@ -31,10 +31,19 @@
 //   - batch/v1 CronJob: the pods of one job.
 //   - v1 PodTemplate: one pod. A cluster runs none, but nobody hands one over to see nothing.
 //
+// # What volumes come from
+//
+// v1 ConfigMap, Secret, ServiceAccount, PersistentVolume and PersistentVolumeClaim, storage.k8s.io/v1 StorageClass and
+// certificates.k8s.io/v1 ClusterTrustBundle are in [Result.Objects]. Two of one kind, namespace and name are an error. To
+// them come the claims that a cluster would make, unless the manifests hold them: TEMPLATE-POD for each pod of a StatefulSet
+// and each of its volumeClaimTemplates, and POD-VOLUME for each ephemeral volume, which the pod owns.
+//
+// # What is ignored
+//
 // A suspended Job or CronJob and an object of 0 replicas stand for no pod, as in a cluster; they are listed in
 // [Result.Ignored] with the reason. So is every object of another kind, such as a Service or a custom resource. A
-// misspelled kind of v1, apps/v1 or batch/v1, and a pod-making kind under an apiVersion that Kubernetes has dropped
-// (extensions/v1beta1, apps/v1beta2, batch/v1beta1 …), are errors.
+// misspelled kind of v1, apps/v1 or batch/v1, and a kind that is read under an apiVersion that Kubernetes has dropped
+// (extensions/v1beta1, apps/v1beta2, batch/v1beta1, storage.k8s.io/v1beta1 …), are errors.
 //
 // # Names that stay
 //
@@ -50,10 +59,10 @@
 //
 // # Strictness
 //
-// In objects that make pods, a field that Kubernetes 1.37 does not know, a key that is there twice, and a value of the wrong
+// In objects that make pods or volumes, a field that Kubernetes 1.37 does not know, a key that is there twice, and a value of the wrong
 // type are errors that name the field. In other objects only apiVersion, kind and metadata are looked at. Names,
 // namespaces and pod UIDs are checked here, since paths are made of them; everything else in a pod is left to those who
-// act on it. Three defaults of the API server are applied, because volumes depend on them: a volume without a source is
+// act on it, as are the other objects' names. No error repeats what a Secret holds. Three defaults of the API server are applied, because volumes depend on them: a volume without a source is
 // an emptyDir, a container's requests are its limits where only those are given (the page size of a HugePages emptyDir
 // comes from requests), and the namespace.
 //
@@ -62,7 +71,7 @@
 // # Limits
 //
 // [Options.MaxPods] and [Options.MaxDocumentBytes] bound what a manifest, by mistake or malice, can make of the memory.
-// The latter also bounds the text that YAML aliases expand to; an object that makes pods may have 3 MiB, as in a cluster.
+// The latter also bounds the text that YAML aliases expand to; an object that is read may have 3 MiB, as in a cluster.
 // While a YAML document is read it takes up to about 140 bytes of memory for each byte of its text, usually half of that,
 // and JSON far less.
 package manifest

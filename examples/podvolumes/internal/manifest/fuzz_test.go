@@ -18,7 +18,7 @@ import (
 	"github.com/volumekit/volumekit/examples/podvolumes/internal/manifest"
 )
 
-// FuzzLoad holds that whatever is read, the pods are fit for use and unique, each error is one line, and a second reading
+// FuzzLoad holds that whatever is read, the pods are fit for use, they and the objects are unique, each error is one line, and a second reading
 // comes to the same.
 func FuzzLoad(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.yaml")
@@ -35,6 +35,8 @@ func FuzzLoad(f *testing.F) {
 		object("apps/v1", "StatefulSet", "web", "{replicas: 3, ordinals: {start: 1}, volumeClaimTemplates: [{metadata: {name: v}}], TEMPLATE}"),
 		object("batch/v1", "Job", "web", "{completionMode: Indexed, completions: 3, parallelism: 9, TEMPLATE}"),
 		object("apps/v1", "Deployment", strings.Repeat("a.", 60)+"a", "{replicas: 2000000000, TEMPLATE}"),
+		"{apiVersion: v1, kind: Secret, metadata: {name: a}, stringData: {k: v}}\n---\n{apiVersion: v1, kind: PersistentVolume, metadata: {name: a}, spec: {claimRef: {name: v-web-0}}}\n",
+		"apiVersion: v1\nkind: PersistentVolumeClaimList\nitems: [{metadata: {name: v-web-0}}, {metadata: {name: v-web-0}}]\n---\n" + pod("v"),
 		"\ufeffa: &a [*a]\r\n? [b]\n: c\n---\ry: 1\nyes: 2\n\"1\": 0x1\n1: .nan\n",
 	} {
 		f.Add([]byte(text))
@@ -57,6 +59,14 @@ func FuzzLoad(f *testing.F) {
 			name := types.NamespacedName{Namespace: p.Pod.Namespace, Name: p.Pod.Name}
 			require.False(t, names[name] || uids[p.Pod.UID])
 			names[name], uids[p.Pod.UID] = true, true
+		}
+		objects := map[string]bool{}
+		for i, name := range objectNames(t, result) {
+			name = strings.TrimSuffix(name, "*")
+			require.False(t, objects[name], name)
+			objects[name] = true
+			require.NotEmpty(t, result.Objects[i].Object.GetObjectKind().GroupVersionKind().Kind)
+			require.NotZero(t, result.Objects[i].Origin.Line)
 		}
 		for _, message := range messages(t, errs) {
 			require.False(t, strings.ContainsFunc(message, func(r rune) bool { return unicode.IsControl(r) }), "%q", message)

@@ -59,6 +59,9 @@ type Object struct {
 
 	// Origin is the object itself or, of a claim that was made for a pod, what that pod comes from.
 	Origin Origin
+
+	// Made says that this is a claim that a cluster would make for a pod. One that other manifests hold counts instead.
+	Made bool
 }
 
 // Pod is one pod and where it comes from.

@@ -77,7 +77,7 @@ func (l *loader) makeClaim(pod int, claim *v1.PersistentVolumeClaim, name string
 		return
 	}
 	l.kept[key] = len(l.result.Objects)
-	l.result.Objects = append(l.result.Objects, Object{Object: claim, Origin: l.result.Pods[pod].Origin})
+	l.result.Objects = append(l.result.Objects, Object{Object: claim, Origin: l.result.Pods[pod].Origin, Made: true})
 }
 
 // claimTemplates returns those of a StatefulSet, nil of anything else.

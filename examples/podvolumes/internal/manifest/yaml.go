@@ -95,9 +95,14 @@ func withoutLine(err error) string {
 
 func (d *document) wordYAML(err error, line int) error {
 	message := withoutLine(err)
-	// These two print the key and its value, which may be a secret.
-	if strings.HasPrefix(message, "invalid map key") || strings.HasPrefix(message, "unsupported map key") {
+	// These print what the document holds, which may be a secret.
+	switch {
+	case strings.HasPrefix(message, "invalid map key"), strings.HasPrefix(message, "unsupported map key"):
 		message = "a key of a mapping is neither text nor a number"
+	case strings.HasPrefix(message, "unknown anchor"):
+		message = "an alias has no anchor; quote text that begins with *"
+	case strings.HasPrefix(message, "cannot decode"):
+		message = "a value is not what its tag says"
 	}
 	if bytes.Contains(d.text, []byte("{{")) {
 		message += "; it looks like a template that has not been rendered"
