@@ -27,7 +27,7 @@ type Store struct {
 	// claimants are the names of the PersistentVolumes whose claimRef names a claim.
 	claimants map[volume.Reference]map[string]struct{}
 
-	watches map[volume.Reference]map[*watch]struct{}
+	watches map[volume.Reference]watches
 }
 
 // NewStore returns an empty store.
@@ -36,7 +36,7 @@ func NewStore() *Store {
 		objects:   make(map[volume.Reference]runtime.Object),
 		bySigner:  make(map[string]map[string]*certificatesv1.ClusterTrustBundle),
 		claimants: make(map[volume.Reference]map[string]struct{}),
-		watches:   make(map[volume.Reference]map[*watch]struct{}),
+		watches:   make(map[volume.Reference]watches),
 	}
 }
 

@@ -3,11 +3,7 @@
 package objects
 
 import (
-	"bytes"
-	"runtime"
-	"slices"
-	"sync"
-
+	"github.com/volumekit/volumekit/internal/callback"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -28,21 +24,20 @@ func (s *Store) Watch(ref volume.Reference, changed func()) (stop func(), ok boo
 	default:
 		return nil, false
 	}
-	w := &watch{changed: changed}
-	w.returned.L = &w.mu
+	w := callback.New(changed)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.watches[ref] == nil {
-		s.watches[ref] = make(map[*watch]struct{}, 1)
+		s.watches[ref] = make(watches, 1)
 	}
 	s.watches[ref][w] = struct{}{}
 	return func() {
 		s.forget(ref, w)
-		w.stop()
+		w.Stop()
 	}, true
 }
 
-func (s *Store) forget(ref volume.Reference, w *watch) {
+func (s *Store) forget(ref volume.Reference, w *callback.Callback) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.watches[ref], w)
@@ -52,7 +47,7 @@ func (s *Store) forget(ref volume.Reference, w *watch) {
 }
 
 // watches are those who are to be told of a change, each once.
-type watches map[*watch]struct{}
+type watches map[*callback.Callback]struct{}
 
 // addWatches adds those who watch the object. mu is locked.
 func (s *Store) addWatches(ref volume.Reference, told watches) {
@@ -74,58 +69,6 @@ func (s *Store) addWatches(ref volume.Reference, told watches) {
 // tell calls those who are to be told. Nothing is locked.
 func tell(told watches) {
 	for w := range told {
-		w.call()
+		w.Call()
 	}
-}
-
-// watch is one who is told of changes.
-type watch struct {
-	changed func()
-
-	mu       sync.Mutex
-	stopped  bool
-	callers  []string // the goroutines that are in changed
-	returned sync.Cond
-}
-
-// call calls changed unless the watch has been stopped.
-func (w *watch) call() {
-	caller := goroutine()
-	w.mu.Lock()
-	if w.stopped {
-		w.mu.Unlock()
-		return
-	}
-	w.callers = append(w.callers, caller)
-	w.mu.Unlock()
-	defer func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		at := slices.Index(w.callers, caller)
-		w.callers = slices.Delete(w.callers, at, at+1)
-		w.returned.Broadcast()
-	}()
-	w.changed()
-}
-
-// stop makes sure that changed is not called any more, and waits for the calls of other goroutines.
-func (w *watch) stop() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.stopped = true
-	if len(w.callers) == 0 {
-		return
-	}
-	self := goroutine()
-	for slices.ContainsFunc(w.callers, func(caller string) bool { return caller != self }) {
-		w.returned.Wait()
-	}
-}
-
-// goroutine returns what tells the calling goroutine from others: the number with which its stack trace begins. It decides
-// nothing but whether waiting would be for oneself.
-func goroutine() string {
-	buffer := make([]byte, 64)
-	number, _, _ := bytes.Cut(bytes.TrimPrefix(buffer[:runtime.Stack(buffer, false)], []byte("goroutine ")), []byte(" "))
-	return string(number)
 }

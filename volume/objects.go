@@ -61,7 +61,8 @@ type TrustBundleSource interface {
 // PodCertificateSource has certificates issued to pods.
 type PodCertificateSource interface {
 	// PodCertificate makes the request, waits for its signer, and returns it with its status filled in: issued, denied or
-	// failed. Until then it blocks; when ctx ends first the error says so, and the request may still be issued.
+	// failed. Until then it blocks; when ctx ends first the error says so, and the request may still be issued. The UIDs of the
+	// service account and of the node, which who asks may not know, are filled in if the request does not have them.
 	PodCertificate(ctx context.Context, request *certificatesv1.PodCertificateRequest) (*certificatesv1.PodCertificateRequest, error)
 }
 
@@ -100,8 +101,9 @@ func (r Reference) String() string {
 // Watcher is a source of objects that can tell when one of them changes.
 type Watcher interface {
 	// Watch has changed called whenever the object may have changed, appeared or gone, at any time after Watch was called; ok is
-	// false if the source does not know objects of that kind. changed must return at once, may be called by any goroutine, and
-	// is not called any more once stop has returned. The object that the source returns after the call is the new one.
+	// false if the source does not know objects of that kind. changed returns at once, may be called by any goroutine, and is not
+	// called any more once stop has returned. The object that the source returns after the call is the new one. Neither Watch nor
+	// stop waits for anything but calls of changed.
 	Watch(ref Reference, changed func()) (stop func(), ok bool)
 }
 

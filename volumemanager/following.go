@@ -129,6 +129,9 @@ func (m *Manager) objectsChanged() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for v, p := range changed {
+		if m.pods[p.uid] != p || !slices.Contains(p.volumes, v) {
+			continue // it has gone meanwhile
+		}
 		v.stale = true
 		if v.running == nil {
 			v.retry.reset()

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/volumekit/volumekit/internal/callback"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -25,13 +26,13 @@ type bundles struct {
 	started  bool // guarded by the mu of the cluster
 
 	mu      sync.Mutex
-	watches map[string]map[*callback]struct{} // by the bundle's name, "" for all of them
+	watches map[string]map[*callback.Callback]struct{} // by the bundle's name, "" for all of them
 }
 
 const bySigner = "signer"
 
 func newBundles(client kubernetes.Interface) *bundles {
-	b := &bundles{watches: make(map[string]map[*callback]struct{})}
+	b := &bundles{watches: make(map[string]map[*callback.Callback]struct{})}
 	b.informer = informers.NewClusterTrustBundleInformer(client, 0, cache.Indexers{bySigner: func(item any) ([]string, error) {
 		return []string{item.(*certificatesv1.ClusterTrustBundle).Spec.SignerName}, nil
 	}})
@@ -122,20 +123,20 @@ func (c *Cluster) ClusterTrustBundles(ctx context.Context, signerName string, se
 }
 
 // watch has w told of the bundle of that name, or of all.
-func (b *bundles) watch(name string, w *callback) (stop func()) {
+func (b *bundles) watch(name string, w *callback.Callback) (stop func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.watches[name] == nil {
-		b.watches[name] = make(map[*callback]struct{})
+		b.watches[name] = make(map[*callback.Callback]struct{})
 	}
 	b.watches[name][w] = struct{}{}
 	return func() {
 		b.forget(name, w)
-		w.stop()
+		w.Stop()
 	}
 }
 
-func (b *bundles) forget(name string, w *callback) {
+func (b *bundles) forget(name string, w *callback.Callback) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.watches[name], w)
@@ -154,6 +155,6 @@ func (b *bundles) tell(item any) {
 	told := slices.Concat(slices.Collect(maps.Keys(b.watches[bundle.Name])), slices.Collect(maps.Keys(b.watches[""])))
 	b.mu.Unlock()
 	for _, w := range told {
-		w.call()
+		w.Call()
 	}
 }

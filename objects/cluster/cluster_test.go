@@ -31,6 +31,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/volumekit/volumekit/internal/callback"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -225,8 +226,8 @@ func TestAnObjectIsWatchedUntilSomeTimeAfterItsLastUse(t *testing.T) {
 
 // heard is an entry without a reflector, which the test plays.
 func heard(told *int) *entry {
-	e := &entry{ref: volume.Reference{Kind: volume.KindSecret, Namespace: "shop", Name: "db"}, watches: make(map[*callback]struct{})}
-	e.watches[newCallback(func() { *told++ })] = struct{}{}
+	e := &entry{ref: volume.Reference{Kind: volume.KindSecret, Namespace: "shop", Name: "db"}, watches: make(map[*callback.Callback]struct{})}
+	e.watches[callback.New(func() { *told++ })] = struct{}{}
 	return e
 }
 
@@ -300,7 +301,7 @@ func TestAnAnswerThatAnEventOvertookIsAskedForAgain(t *testing.T) {
 func TestACertificateIsAwaited(t *testing.T) {
 	request := &certificatesv1.PodCertificateRequest{
 		TypeMeta: metav1.TypeMeta{Kind: "PodCertificateRequest", APIVersion: "certificates.k8s.io/v1"}, ObjectMeta: metav1.ObjectMeta{Namespace: "shop", GenerateName: "req-"},
-		Spec: certificatesv1.PodCertificateRequestSpec{PodName: "web", NodeName: "node-1"},
+		Spec: certificatesv1.PodCertificateRequestSpec{PodName: "web", NodeName: "node-1", NodeUID: "uid-node-1", ServiceAccountUID: "uid-default"},
 	}
 	for _, decision := range []string{"Issued", "Denied", "Failed", "deleted", "never"} {
 		t.Run(decision, func(t *testing.T) {
@@ -380,4 +381,32 @@ func TestListersSayNotFoundOnlyOnceTheyHaveSynced(t *testing.T) {
 		require.ErrorIs(t, err, volume.ErrNotSupported)
 		synced = true
 	}
+}
+
+func TestTheUIDsThatACertificateNeedsAreFilledIn(t *testing.T) {
+	var made certificatesv1.PodCertificateRequest
+	_, client := newServer(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodPost:
+			assert.NoError(t, json.NewDecoder(r.Body).Decode(&made))
+			made.Name, made.UID = "req-1", "1"
+			made.Status.Conditions = []metav1.Condition{{Type: "Issued", Status: metav1.ConditionTrue}}
+			respond(w, http.StatusCreated, &made)
+		case strings.Contains(r.URL.Path, "/namespaces/shop/serviceaccounts/robot"):
+			respond(w, http.StatusOK, &v1.ServiceAccount{TypeMeta: metav1.TypeMeta{Kind: "ServiceAccount", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{UID: "uid-robot"}})
+		case strings.Contains(r.URL.Path, "/nodes/node-1"):
+			respond(w, http.StatusOK, &v1.Node{TypeMeta: metav1.TypeMeta{Kind: "Node", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{UID: "uid-node-1"}})
+		default:
+			respond(w, http.StatusOK, &made)
+		}
+	})
+	request := &certificatesv1.PodCertificateRequest{
+		TypeMeta: metav1.TypeMeta{Kind: "PodCertificateRequest", APIVersion: "certificates.k8s.io/v1"}, ObjectMeta: metav1.ObjectMeta{Namespace: "shop"},
+		Spec: certificatesv1.PodCertificateRequestSpec{PodName: "web", NodeName: "node-1", ServiceAccountName: "robot"},
+	}
+	_, err := newCluster(t, client, Options{}).PodCertificate(t.Context(), request)
+	require.NoError(t, err)
+	assert.EqualValues(t, "uid-robot", made.Spec.ServiceAccountUID)
+	assert.EqualValues(t, "uid-node-1", made.Spec.NodeUID)
+	assert.Empty(t, request.Spec.NodeUID, "the request of who asks stays as it is")
 }

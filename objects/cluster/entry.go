@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/volumekit/volumekit/internal/callback"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -31,7 +32,7 @@ type entry struct {
 	timer   *time.Timer // runs while nobody watches
 
 	mu      sync.Mutex
-	watches map[*callback]struct{}
+	watches map[*callback.Callback]struct{}
 
 	// synced says that the reflector has told what there is.
 	synced bool
@@ -62,7 +63,7 @@ func (c *Cluster) entry(ref volume.Reference) *entry {
 	}
 	e := c.entries[ref]
 	if e == nil {
-		e = &entry{ref: ref, watches: make(map[*callback]struct{})}
+		e = &entry{ref: ref, watches: make(map[*callback.Callback]struct{})}
 		c.entries[ref] = e
 		c.start(e)
 		c.arm(e, c.linger)
@@ -169,7 +170,7 @@ func (e *entry) hear(now object, counts func() bool) bool {
 		e.mu.Unlock()
 		return false
 	}
-	var told []*callback
+	var told []*callback.Callback
 	if !e.known || !isSame(e.object, now) {
 		e.changes++
 		if e.known || e.unanswered {
@@ -179,7 +180,7 @@ func (e *entry) hear(now object, counts func() bool) bool {
 	e.object, e.known, e.unanswered = now, true, false
 	e.mu.Unlock()
 	for _, w := range told {
-		w.call()
+		w.Call()
 	}
 	return true
 }

@@ -26,6 +26,10 @@ func (c *Cluster) PodCertificate(ctx context.Context, request *certificatesv1.Po
 	if request.Namespace == "" {
 		return nil, volume.Errorf(volume.ErrInvalid, "PodCertificateRequest %q has no namespace", request.Name)
 	}
+	request, err := c.withUIDs(ctx, request)
+	if err != nil {
+		return nil, err
+	}
 	client := c.client.CertificatesV1().PodCertificateRequests(request.Namespace)
 	made, err := client.Create(ctx, request, metav1.CreateOptions{})
 	if err != nil {
@@ -46,6 +50,26 @@ func (c *Cluster) PodCertificate(ctx context.Context, request *certificatesv1.Po
 		case <-time.After(watchAgain):
 		}
 	}
+}
+
+// withUIDs returns the request with the UIDs of its service account and its node, as far as it does not have them.
+func (c *Cluster) withUIDs(ctx context.Context, request *certificatesv1.PodCertificateRequest) (*certificatesv1.PodCertificateRequest, error) {
+	request = request.DeepCopy()
+	if spec := &request.Spec; spec.ServiceAccountUID == "" {
+		account, err := c.client.CoreV1().ServiceAccounts(request.Namespace).Get(ctx, spec.ServiceAccountName, metav1.GetOptions{})
+		if err != nil {
+			return nil, wrap(err, fmt.Sprintf("get service account %s/%s", request.Namespace, spec.ServiceAccountName), spec.ServiceAccountName)
+		}
+		spec.ServiceAccountUID = account.UID
+	}
+	if spec := &request.Spec; spec.NodeUID == "" {
+		node, err := c.client.CoreV1().Nodes().Get(ctx, string(spec.NodeName), metav1.GetOptions{})
+		if err != nil {
+			return nil, wrap(err, fmt.Sprintf("get node %s", spec.NodeName), string(spec.NodeName))
+		}
+		spec.NodeUID = node.UID
+	}
+	return request, nil
 }
 
 // awaitDecision watches the request for as long as one watch lasts. The request is always looked at first.
