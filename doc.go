@@ -6,13 +6,17 @@
 //     which holds the plugins and finds the one that serves a volume.
 //   - volumemanager: gives pods their volumes, tells the containers' mounts, and takes the volumes away, again and again until
 //     it is so, also after a crash; volumemanager/statushttp shows what it does.
-//   - plugins: the built-in plugins in one call; each is a package of its own: emptydir, hostpath.
+//   - plugins: the built-in plugins in one call; each is a package of its own: emptydir, hostpath, and projected (config maps,
+//     secrets, the downward API, tokens).
+//   - objects: where plugins and the manager get the objects that pods name, in memory; below it objects/directory follows a
+//     directory of manifests, objects/cluster asks an API server, objects/localissuer issues tokens without one.
 //   - volume/volumetest: a conformance suite for plugins, fakes, and helpers for tests that mount.
 //   - examples/podvolumes: a program that does all of this for Kubernetes manifests; examples/embed: the least code that does.
 //
 // A program that runs pods says which it wants; one that sees to each pod itself calls SetUpPod and TearDownPod:
 //
-//	mgr, err := volume.NewVolumePluginMgr(ctx, volume.Host{Root: "/var/lib/agent"}, plugins.Default())
+//	host := objects.NewStore().Fill(volume.Host{Root: "/var/lib/agent"}) // which Set gives config maps, secrets and claims
+//	mgr, err := volume.NewVolumePluginMgr(ctx, host, plugins.Default())
 //	manager, err := volumemanager.New(ctx, mgr, volumemanager.Options{})
 //	go manager.Run(ctx)
 //	err = manager.SetPods(ctx, pods)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -227,8 +228,26 @@ func isSameVolume(a, b *volume.Spec) bool {
 	return equality.Semantic.DeepEqual(&one.PersistentVolumeSource, &other.PersistentVolumeSource) && modeOf(one.VolumeMode) == modeOf(other.VolumeMode)
 }
 
-// groupAnnotation is where a PersistentVolume names a group that its users have to be members of.
+// groupAnnotation is where a PersistentVolume names a group that who uses it has to be a member of.
 const groupAnnotation = "pv.beta.kubernetes.io/gid"
+
+// supplementalGroups returns the groups that the PersistentVolumes of the pod name, and the pod does not. mu is locked.
+func (p *managedPod) supplementalGroups() []int64 {
+	var groups []int64
+	for _, v := range p.volumes {
+		if v.wanted == nil || v.wanted.spec == nil || v.wanted.spec.PersistentVolume == nil {
+			continue
+		}
+		group, err := strconv.ParseInt(v.wanted.spec.PersistentVolume.Annotations[groupAnnotation], 10, 64)
+		if err != nil || group < 0 || slices.Contains(groups, group) {
+			continue
+		}
+		if security := p.wanted.Spec.SecurityContext; security == nil || !slices.Contains(security.SupplementalGroups, group) {
+			groups = append(groups, group)
+		}
+	}
+	return groups
+}
 
 // resolveClaim finds out which PersistentVolume the volume stands for.
 func (m *Manager) resolveClaim(ctx context.Context, v *podVolume, r *result) (err error) {

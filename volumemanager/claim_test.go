@@ -299,6 +299,20 @@ func TestReadOnlyComesFromThePodsClaim(t *testing.T) {
 	assert.True(t, status.Containers[0].Mounts[0].ReadOnly)
 }
 
+func TestTheGroupThatAPersistentVolumeNamesIsTold(t *testing.T) {
+	pv := hostPathVolume("pv-1", t.TempDir())
+	pv.Annotations["pv.beta.kubernetes.io/gid"] = "1234"
+	b := openRigWith(t, volumemanager.Options{}, volume.Host{Root: t.TempDir(), Claims: newClaims(claimNamed("data-0", "pv-1"), pv)}, plugins.Default()...)
+	p := pod("db", claim("data", "data-0"))
+	status, err := b.SetUpPod(t.Context(), p)
+	require.NoError(t, err)
+	assert.Equal(t, []int64{1234}, status.SupplementalGroups)
+	p.Spec.SecurityContext = &v1.PodSecurityContext{SupplementalGroups: []int64{1234}}
+	status, err = b.SetUpPod(t.Context(), p)
+	require.NoError(t, err)
+	assert.Empty(t, status.SupplementalGroups, "the pod has it already")
+}
+
 func TestTwoVolumesOfAPodThatAreTheSameArePointedOut(t *testing.T) {
 	source := newClaims(claimNamed("data-0", "pv-1"), hostPathVolume("pv-1", t.TempDir()))
 	b := openRigWith(t, volumemanager.Options{}, volume.Host{Root: t.TempDir(), Claims: source}, plugins.Default()...)

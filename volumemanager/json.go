@@ -33,6 +33,7 @@ type (
 		Name       string          `json:"name"`
 		UID        types.UID       `json:"uid"`
 		Leaving    bool            `json:"leaving,omitempty"`
+		Groups     []int64         `json:"supplementalGroups,omitempty"`
 		Error      string          `json:"error,omitempty"`
 		Volumes    []volumeJSON    `json:"volumes"`
 		Containers []containerJSON `json:"containers"`
@@ -91,7 +92,7 @@ type (
 // MarshalJSON returns what the page of a manager and "podvolumes status -o json" show of a pod. Errors are texts. Fields are
 // only ever added.
 func (p PodStatus) MarshalJSON() ([]byte, error) {
-	pod := podJSON{Namespace: p.Namespace, Name: p.Name, UID: p.UID, Leaving: p.Leaving, Error: errorText(p.Err),
+	pod := podJSON{Namespace: p.Namespace, Name: p.Name, UID: p.UID, Leaving: p.Leaving, Groups: p.SupplementalGroups, Error: errorText(p.Err),
 		Volumes: []volumeJSON{}, Containers: []containerJSON{}}
 	for i := range p.Volumes {
 		pod.Volumes = append(pod.Volumes, newVolumeJSON(&p.Volumes[i]))

@@ -372,6 +372,7 @@ func (p *managedPod) status() PodStatus {
 	}
 	if p.wanted != nil {
 		status.Containers = containerStatuses(p.m.host, p.wanted, status.Volumes)
+		status.SupplementalGroups = p.supplementalGroups()
 	}
 	return status
 }

@@ -46,6 +46,10 @@ type PodStatus struct {
 	// Containers are in the order in which the pod lists them: init containers, containers, ephemeral containers.
 	Containers []ContainerStatus
 
+	// SupplementalGroups are those that the pod's processes have to be members of beside the pod's own, because a PersistentVolume
+	// says so, by the annotation "pv.beta.kubernetes.io/gid". [Inspect] does not know them.
+	SupplementalGroups []int64
+
 	// Err says what is wrong with the pod as a whole: it was refused, its record is damaged, or what it waits for. Nil if
 	// nothing is.
 	Err error
