@@ -157,6 +157,11 @@ func isProjected(p volume.VolumePlugin) bool {
 	return is
 }
 
+// isContent reports whether a plugin of this name keeps the content of objects.
+func isContent(plugin string) bool {
+	return slices.ContainsFunc(projected.New(projected.Options{}), func(p volume.VolumePlugin) bool { return p.Name() == plugin })
+}
+
 func defaultRoot() (string, error) {
 	if os.Geteuid() == 0 {
 		return "/var/lib/podvolumes", nil

@@ -4,7 +4,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/volumekit/volumekit/examples/podvolumes/internal/manifest"
 	"github.com/volumekit/volumekit/internal/parallel"
@@ -66,10 +68,25 @@ func up(ctx context.Context, args []string, s streams) error {
 		s.complain("note: there are no pods in what was given")
 	}
 	err = complainAbout(pods, s)
+	if !o.onDisk && lacksMemory(pods) {
+		s.complain("note: with -content-on-disk, config maps, secrets and the like need no root, but stay on the disk")
+	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w: %s; run the same command again to go on", context.Cause(ctx), tally(pods))
 	}
 	return err
+}
+
+// lacksMemory reports whether a volume that could be on disk is not there because its file system must not be mounted.
+func lacksMemory(pods []reportedPod) bool {
+	for i := range pods {
+		for _, v := range pods[i].Volumes {
+			if isContent(v.Plugin) && errors.Is(v.Err, fs.ErrPermission) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // tally counts the volumes that are there.

@@ -23,8 +23,8 @@ type Origin struct {
 	// Item is the object's place in a list, "items[3]"; empty for an object that is a document.
 	Item string
 
-	// Kind, Namespace and Name are the object's own. An object that makes pods has a namespace here even if it is only
-	// that which the API server would give it.
+	// Kind, Namespace and Name are the object's own. An object that is read has a namespace here, unless its kind has
+	// none, even if it is only that which the API server would give it.
 	Kind, Namespace, Name string
 }
 

@@ -63,6 +63,9 @@ func (l *loader) podsOf(kind schema.GroupVersionKind, meta *metav1.ObjectMeta, t
 	case w.pods > int64(l.opts.MaxPods-len(l.result.Pods)):
 		return nil, "", l.tooMany(w.pods)
 	}
+	if claims := w.pods * int64(len(claimTemplates(typed))); claims > int64(claimsPerPod*l.opts.MaxPods) {
+		return nil, "", fmt.Errorf("makes %d claims, more than the limit of %d", claims, claimsPerPod*l.opts.MaxPods)
+	}
 	if err := checkContainers(w.field+".spec", &w.template.Spec); err != nil {
 		return nil, "", err
 	}

@@ -19,6 +19,9 @@ const (
 	// server accepts for one object, so that a list of many objects fits.
 	DefaultMaxDocumentBytes = 16 << 20
 
+	// claimsPerPod is how many claims are made for all pods at most, on average.
+	claimsPerPod = 10
+
 	// maxMaxPods keeps far from the number of suffixes that there are for pods of one name, 14 million.
 	maxMaxPods = 1_000_000
 )
@@ -29,7 +32,7 @@ type Options struct {
 	Stdin io.Reader
 
 	// MaxPods is how many pods one call of Load yields at most. The object that would exceed it is an error as a whole.
-	// DefaultMaxPods if not positive; what is above a million counts as a million.
+	// DefaultMaxPods if not positive; what is above a million counts as a million. Ten times as many claims are made for them.
 	MaxPods int
 
 	// MaxDocumentBytes is how long the text between two document separators may be, in bytes. What is longer is an error,
@@ -126,6 +129,9 @@ type loader struct {
 	// kept are indexes into result.Objects, and templates the claim templates of StatefulSets, by index into result.Pods.
 	kept      map[objectKey]int
 	templates map[int][]v1.PersistentVolumeClaim
+
+	// claims counts the claims that were made for pods.
+	claims int
 
 	// generated counts the objects of one generateName in the file that is being read.
 	generated map[string]int

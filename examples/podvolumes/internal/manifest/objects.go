@@ -5,7 +5,6 @@ package manifest
 import (
 	"fmt"
 	"maps"
-	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
@@ -53,7 +52,9 @@ func (l *loader) makeClaims() {
 		for _, template := range l.templates[i] {
 			claim := &v1.PersistentVolumeClaim{Spec: *template.Spec.DeepCopy()}
 			claim.Labels, claim.Annotations = maps.Clone(template.Labels), maps.Clone(template.Annotations)
-			l.makeClaim(i, claim, template.Name+"-"+pod.Name)
+			if !l.makeClaim(i, claim, template.Name+"-"+pod.Name) {
+				return
+			}
 		}
 		for j := range pod.Spec.Volumes {
 			volume := &pod.Spec.Volumes[j]
@@ -64,20 +65,29 @@ func (l *loader) makeClaims() {
 			claim := &v1.PersistentVolumeClaim{Spec: *template.Spec.DeepCopy()}
 			claim.Labels, claim.Annotations = maps.Clone(template.Labels), maps.Clone(template.Annotations)
 			claim.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(pod, v1.SchemeGroupVersion.WithKind("Pod"))}
-			l.makeClaim(i, claim, pod.Name+"-"+volume.Name)
+			if !l.makeClaim(i, claim, pod.Name+"-"+volume.Name) {
+				return
+			}
 		}
 	}
 }
 
-func (l *loader) makeClaim(pod int, claim *v1.PersistentVolumeClaim, name string) {
+// makeClaim returns false if there are too many.
+func (l *loader) makeClaim(pod int, claim *v1.PersistentVolumeClaim, name string) bool {
 	claim.TypeMeta = metav1.TypeMeta{APIVersion: v1.SchemeGroupVersion.String(), Kind: "PersistentVolumeClaim"}
 	claim.Namespace, claim.Name = l.result.Pods[pod].Pod.Namespace, name
 	key := objectKey{claim.Kind, claim.Namespace, claim.Name}
 	if _, taken := l.kept[key]; taken {
-		return
+		return true
+	}
+	origin := l.result.Pods[pod].Origin
+	if l.claims++; l.claims > claimsPerPod*l.opts.MaxPods {
+		l.fail(origin, fmt.Errorf("its claims are more than the limit of %d: no more are made", claimsPerPod*l.opts.MaxPods))
+		return false
 	}
 	l.kept[key] = len(l.result.Objects)
-	l.result.Objects = append(l.result.Objects, Object{Object: claim, Origin: l.result.Pods[pod].Origin, Made: true})
+	l.result.Objects = append(l.result.Objects, Object{Object: claim, Origin: origin, Made: true})
+	return true
 }
 
 // claimTemplates returns those of a StatefulSet, nil of anything else.
@@ -86,5 +96,5 @@ func claimTemplates(typed runtime.Object) []v1.PersistentVolumeClaim {
 	if !ok {
 		return nil
 	}
-	return slices.Clone(set.Spec.VolumeClaimTemplates)
+	return set.Spec.VolumeClaimTemplates
 }

@@ -3,6 +3,7 @@
 package manifest_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -164,4 +165,35 @@ spec:
 	assert.Equal(t, map[string]string{"app": "web"}, claim.Labels)
 	assert.Equal(t, map[string]string{"a": "b"}, claim.Annotations)
 	assert.Equal(t, "fast", *claim.Spec.StorageClassName)
+}
+
+func TestClaimsAreNotMadeWithoutLimit(t *testing.T) {
+	templates := strings.Repeat("{metadata: {name: v}},", 21)
+	_, errs := load(t, object("apps/v1", "StatefulSet", "db", "{replicas: 2, TEMPLATE, volumeClaimTemplates: ["+templates+"]}"), manifest.Options{MaxPods: 4})
+	require.Len(t, errs, 1)
+	assert.Contains(t, errs[0], "makes 42 claims, more than the limit of 40")
+
+	var volumes strings.Builder
+	for i := range 21 {
+		fmt.Fprintf(&volumes, "{name: v%d, ephemeral: {volumeClaimTemplate: {spec: {}}}},", i)
+	}
+	pods := object("apps/v1", "Deployment", "db", "{replicas: 2, template: {spec: {containers: [{name: c}], volumes: ["+volumes.String()+"]}}}")
+	result, errs := load(t, pods, manifest.Options{MaxPods: 4})
+	require.Len(t, errs, 1)
+	assert.Contains(t, errs[0], "Deployment default/db: its claims are more than the limit of 40: no more are made")
+	assert.Len(t, result.Objects, 40)
+}
+
+func TestRealManifestsHoldWhatTheirVolumesComeFrom(t *testing.T) {
+	for file, want := range map[string][]string{
+		"testdata/database.yaml": {
+			"ConfigMap data/db-config",
+			"PersistentVolumeClaim data/data-db-0*", "PersistentVolumeClaim data/data-db-1*", "PersistentVolumeClaim data/data-db-2*",
+		},
+		"testdata/webserver.yaml": {"ServiceAccount default/web"},
+	} {
+		result, errs := manifest.Load(t.Context(), []string{file}, manifest.Options{})
+		require.Empty(t, errs)
+		assert.Equal(t, want, objectNames(t, result))
+	}
 }
