@@ -5,11 +5,11 @@ package emptydir
 import (
 	"context"
 	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/volumekit/volumekit/internal/abandon"
+	"github.com/volumekit/volumekit/internal/volumedir"
 )
 
 // haveMounts says that the system has the mounts that volumes of a medium other than "" are made of.
@@ -86,7 +86,7 @@ func statMount(ctx context.Context, path string) (mounted, error) {
 // isSelfBind reports whether what is mounted on path is the directory that the mount hides. It is false too if that cannot
 // be found out, as without the right to mount, which is the right to unmount.
 func isSelfBind(path string) bool {
-	hidden, err := statHidden(path)
+	hidden, err := volumedir.StatHidden(path)
 	var shown unix.Stat_t
 	return err == nil && unix.Lstat(path, &shown) == nil && hidden.Dev == shown.Dev && hidden.Ino == shown.Ino
 }
@@ -94,18 +94,6 @@ func isSelfBind(path string) bool {
 // hidesMountPoint reports whether what the mount on path hides is the directory of a volume that is a mount, rather than one
 // that is a directory. It is true too if that cannot be found out, as without the right to mount, which is the right to unmount.
 func hidesMountPoint(path string) bool {
-	hidden, err := statHidden(path)
+	hidden, err := volumedir.StatHidden(path)
 	return err != nil || hidden.Mode&0o7777 == uint32(mountPointMode)
-}
-
-// statHidden tells what the mounts on path hide.
-func statHidden(path string) (hidden unix.Stat_t, err error) {
-	// A clone of the mount that holds path, without what is mounted in it.
-	parent, err := unix.OpenTree(unix.AT_FDCWD, filepath.Dir(path), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
-	if err != nil {
-		return hidden, err
-	}
-	defer unix.Close(parent)
-	err = unix.Fstatat(parent, filepath.Base(path), &hidden, unix.AT_SYMLINK_NOFOLLOW)
-	return hidden, err
 }

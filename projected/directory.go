@@ -104,12 +104,18 @@ func (p *Plugin) look(ctx context.Context, path string) (bool, error) {
 	return err == nil && p.options.OnDisk, err
 }
 
-// checkMount returns an error unless what is mounted at path is what the plugin mounts.
+// errInMemory is about a volume that a plugin without OnDisk has set up.
+var errInMemory = errors.New("it was set up in memory: tear it down first, or leave OnDisk unset")
+
+// checkMount returns an error unless what is mounted at path is what the plugin mounts. It wraps errInMemory if a plugin with other
+// options has mounted it.
 func (p *Plugin) checkMount(ctx context.Context, path string) error {
 	what, isTmpfs, err := volumedir.IsTmpfs(ctx, p.host.Mounter, path)
 	switch {
 	case err != nil:
 		return fmt.Errorf("what is mounted on %s does not tell what it is: %w", path, err)
+	case p.options.OnDisk && isTmpfs && volumedir.HidesMode(path, mountPointMode):
+		return volume.Errorf(volume.ErrInUse, "%s: %w", path, errInMemory)
 	case !isTmpfs || p.options.OnDisk:
 		return volume.Errorf(volume.ErrInUse, "%s is mounted on %s, and not by the plugin: unmount it", what, path)
 	}

@@ -48,7 +48,7 @@ func (u *unmounter) TearDown(ctx context.Context, options volume.TearDownOptions
 }
 
 func (u *unmounter) unmount(ctx context.Context, options volume.TearDownOptions) error {
-	if err := u.plugin.checkMount(ctx, u.path); err != nil {
+	if err := u.plugin.checkMount(ctx, u.path); err != nil && !errors.Is(err, errInMemory) {
 		return err
 	}
 	step, err := u.plugin.unmounter.Unmount(ctx, u.path)
