@@ -8,7 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/volumekit/volumekit/internal/usage"
+	"github.com/volumekit/volumekit/internal/volumedir"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -21,31 +21,15 @@ func (m *mounter) Metrics(ctx context.Context) (volume.Metrics, error) {
 	case presence != volume.Present:
 		return volume.Metrics{}, volume.Errorf(volume.ErrNotFound, "there is no volume at %s", m.path)
 	}
-	all, err := usage.Statfs(ctx, m.path)
+	metrics, err := volumedir.Metrics(ctx, m.path, m.plugin.host.Clock.Now(), m.wanted.medium == v1.StorageMediumMemory)
 	if err != nil {
 		return volume.Metrics{}, err
 	}
-	metrics := volume.Metrics{
-		Time:       m.plugin.host.Clock.Now(),
-		Used:       all.Used,
-		Limit:      m.wanted.size,
-		Capacity:   all.Capacity,
-		Available:  all.Available,
-		InodesUsed: all.InodesUsed,
-		Inodes:     all.Inodes,
-		InodesFree: all.InodesFree,
-	}
-	if m.wanted.medium != v1.StorageMediumMemory {
-		used, err := usage.Walk(ctx, m.path)
-		if err != nil {
-			return volume.Metrics{}, err
-		}
-		metrics.Used, metrics.InodesUsed = used.Bytes, used.Inodes
-	}
+	metrics.Limit = m.wanted.size
 	if m.wanted.medium != v1.StorageMediumDefault && m.wanted.size > 0 {
-		metrics.Limit, metrics.LimitEnforced = all.Capacity, true
+		metrics.Limit, metrics.LimitEnforced = metrics.Capacity, true
 	}
-	if all.Inodes == math.MaxInt64 { // a hugetlbfs that does not count them
+	if metrics.Inodes == math.MaxInt64 { // a hugetlbfs that does not count them
 		metrics.Inodes, metrics.InodesFree = 0, 0
 	}
 	return metrics, nil

@@ -15,8 +15,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/volumekit/volumekit/internal/podfield"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -83,43 +83,16 @@ func (p *downwardPart) collect(ctx context.Context, c *collection) error {
 
 // podField returns what a file shows of a field of the pod.
 func podField(pod *v1.Pod, ref *v1.ObjectFieldSelector) (string, error) {
-	if ref.APIVersion != "" && ref.APIVersion != "v1" {
-		return "", volume.Errorf(volume.ErrInvalid, "apiVersion %.64q is not v1", ref.APIVersion)
-	}
-	switch ref.FieldPath {
-	case "metadata.name":
-		return pod.Name, nil
-	case "metadata.namespace":
-		return pod.Namespace, nil
-	case "metadata.uid":
-		return string(pod.UID), nil
-	case "metadata.labels":
+	value, ok, err := podfield.Metadata(pod, ref)
+	switch {
+	case ok || err != nil:
+		return value, err
+	case ref.FieldPath == "metadata.labels":
 		return lines(pod.Labels), nil
-	case "metadata.annotations":
+	case ref.FieldPath == "metadata.annotations":
 		return lines(pod.Annotations), nil
 	}
-	if key, ok := subscript(ref.FieldPath, "metadata.labels"); ok {
-		return valueOf(pod.Labels, key, key)
-	}
-	if key, ok := subscript(ref.FieldPath, "metadata.annotations"); ok {
-		return valueOf(pod.Annotations, key, strings.ToLower(key))
-	}
 	return "", volume.Errorf(volume.ErrInvalid, "fieldPath %.256q is none that a file can show", ref.FieldPath)
-}
-
-// subscript returns KEY of FIELD['KEY'].
-func subscript(path, field string) (key string, ok bool) {
-	rest, begins := strings.CutPrefix(path, field+"['")
-	key, ends := strings.CutSuffix(rest, "']")
-	return key, begins && ends
-}
-
-// valueOf returns "" for a key that is missing. Checked is the key as it has to be a qualified name.
-func valueOf(of map[string]string, key, checked string) (string, error) {
-	if problems := validation.IsQualifiedName(checked); len(problems) > 0 {
-		return "", volume.Errorf(volume.ErrInvalid, "key %.128q: %s", key, strings.Join(problems, "; "))
-	}
-	return of[key], nil
 }
 
 // lines writes a map as Kubernetes does: key="value" on lines of their own, in the order of the keys, with Go's quotes.

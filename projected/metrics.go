@@ -5,7 +5,7 @@ package projected
 import (
 	"context"
 
-	"github.com/volumekit/volumekit/internal/usage"
+	"github.com/volumekit/volumekit/internal/volumedir"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -18,25 +18,5 @@ func (m *mounter) Metrics(ctx context.Context) (volume.Metrics, error) {
 	case presence != volume.Present:
 		return volume.Metrics{}, volume.Errorf(volume.ErrNotFound, "there is no volume at %s", m.path)
 	}
-	all, err := usage.Statfs(ctx, m.path)
-	if err != nil {
-		return volume.Metrics{}, err
-	}
-	metrics := volume.Metrics{
-		Time:       m.plugin.host.Clock.Now(),
-		Used:       all.Used,
-		Capacity:   all.Capacity,
-		Available:  all.Available,
-		InodesUsed: all.InodesUsed,
-		Inodes:     all.Inodes,
-		InodesFree: all.InodesFree,
-	}
-	if m.plugin.options.OnDisk {
-		used, err := usage.Walk(ctx, m.path)
-		if err != nil {
-			return volume.Metrics{}, err
-		}
-		metrics.Used, metrics.InodesUsed = used.Bytes, used.Inodes
-	}
-	return metrics, nil
+	return volumedir.Metrics(ctx, m.path, m.plugin.host.Clock.Now(), !m.plugin.options.OnDisk)
 }

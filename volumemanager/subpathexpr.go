@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/volumekit/volumekit/internal/podfield"
 	"github.com/volumekit/volumekit/internal/subpath"
 	"github.com/volumekit/volumekit/volume"
 )
@@ -207,8 +207,8 @@ func notSupported(field string) error {
 
 // field returns a field of the pod. Those that the pod does not tell yet, and that Kubernetes would, are errors.
 func (e *environment) field(ref *v1.ObjectFieldSelector) (string, error) {
-	if ref.APIVersion != "" && ref.APIVersion != "v1" {
-		return "", volume.Errorf(volume.ErrInvalid, "fieldRef has the apiVersion %.64q, not v1", ref.APIVersion)
+	if value, ok, err := podfield.Metadata(e.pod, ref); ok || err != nil {
+		return value, err
 	}
 	known := func(value string) (string, error) {
 		if value == "" {
@@ -218,12 +218,6 @@ func (e *environment) field(ref *v1.ObjectFieldSelector) (string, error) {
 	}
 	status := &e.pod.Status
 	switch ref.FieldPath {
-	case "metadata.name":
-		return e.pod.Name, nil
-	case "metadata.namespace":
-		return e.pod.Namespace, nil
-	case "metadata.uid":
-		return string(e.pod.UID), nil
 	case "spec.nodeName", "spec.host": // the latter is its name of old
 		if e.pod.Spec.NodeName != "" {
 			return e.pod.Spec.NodeName, nil
@@ -239,12 +233,6 @@ func (e *environment) field(ref *v1.ObjectFieldSelector) (string, error) {
 		return known(firstOf(hostIPs(status)))
 	case "status.hostIPs":
 		return known(strings.Join(hostIPs(status), ","))
-	}
-	if key, ok := subscript(ref.FieldPath, "metadata.labels"); ok {
-		return keyOf(e.pod.Labels, key, key)
-	}
-	if key, ok := subscript(ref.FieldPath, "metadata.annotations"); ok {
-		return keyOf(e.pod.Annotations, key, strings.ToLower(key))
 	}
 	return "", volume.Errorf(volume.ErrInvalid, "fieldRef names %.256q, which is no field that a variable can be set to", ref.FieldPath)
 }
@@ -276,21 +264,6 @@ func hostIPs(status *v1.PodStatus) []string {
 		ips[i] = ip.IP
 	}
 	return ips
-}
-
-// subscript returns KEY of FIELD['KEY'].
-func subscript(path, field string) (key string, ok bool) {
-	rest, begins := strings.CutPrefix(path, field+"['")
-	key, ends := strings.CutSuffix(rest, "']")
-	return key, begins && ends
-}
-
-// keyOf returns "" for a key that is missing. Checked is the key as it has to be a qualified name.
-func keyOf(of map[string]string, key, checked string) (string, error) {
-	if problems := validation.IsQualifiedName(checked); len(problems) > 0 {
-		return "", volume.Errorf(volume.ErrInvalid, "fieldRef has the key %.128q: %s", key, strings.Join(problems, "; "))
-	}
-	return of[key], nil
 }
 
 func (e *environment) configMapKey(ref *v1.ConfigMapKeySelector) (variable, error) {

@@ -33,7 +33,7 @@ var (
 		"k8s.io/utils",
 	}
 	// plugin is what a plugin knows of this module: no other plugin, no manager and no controller.
-	plugin = []string{"volume", "internal", "internal/volumedir"}
+	plugin = []string{"volume", "internal", "internal/podfield", "internal/volumedir"}
 	// controller is what a controller is written with.
 	controller = with("k8s.io/client-go", "k8s.io/component-helpers")
 )
@@ -61,7 +61,7 @@ var layout = []rule{
 	)},
 	{folder: "plugins", own: []string{"volume", "emptydir", "hostpath", "nfs", "blockdev", "flex", "projected"}, others: base, light: true},
 
-	{folder: "volumemanager", own: []string{"volume", "internal"}, others: with(
+	{folder: "volumemanager", own: []string{"volume", "internal", "internal/podfield"}, others: with(
 		"github.com/opencontainers/runtime-spec",
 		"github.com/opencontainers/selinux",
 		"k8s.io/component-helpers/scheduling/corev1/nodeaffinity",
@@ -89,6 +89,7 @@ var layout = []rule{
 		"k8s.io/mount-utils",
 		"k8s.io/utils",
 	}, light: true},
+	{folder: "internal/podfield", own: []string{"volume"}, others: base, light: true},
 	{folder: "internal/volumedir", own: []string{"internal", "volume"}, others: base, light: true},
 	{folder: "internal/mountns", others: []string{"github.com/moby/sys/mountinfo", "go.uber.org/goleak", "golang.org/x/sys"}, light: true},
 
