@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/volumekit/volumekit/internal/record"
+	"github.com/volumekit/volumekit/objects"
 	"github.com/volumekit/volumekit/plugins"
 	"github.com/volumekit/volumekit/volume"
 )
@@ -27,15 +28,29 @@ var everySource = map[string]v1.VolumeSource{
 	"empty-dir in memory":   {EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory, SizeLimit: ptr.To(resource.MustParse("0.5Gi"))}},
 	"host-path":             {HostPath: &v1.HostPathVolumeSource{Path: "/"}},
 	"host-path of a type":   {HostPath: &v1.HostPathVolumeSource{Path: "/etc/", Type: ptr.To(v1.HostPathDirectory)}},
+	"config map": {ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "none"}, Optional: ptr.To(true),
+		DefaultMode: ptr.To[int32](0o400), DefaultUser: ptr.To[int64](0), Items: []v1.KeyToPath{{Key: "a", Path: "b", Mode: ptr.To[int32](0o440)}}}},
+	"secret": {Secret: &v1.SecretVolumeSource{SecretName: "none", Optional: ptr.To(true), DefaultMode: ptr.To[int32](0o400)}},
+	"downward API": {DownwardAPI: &v1.DownwardAPIVolumeSource{Items: []v1.DownwardAPIVolumeFile{
+		{Path: "labels", FieldRef: &v1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.labels"}}}}},
+	"projected": {Projected: &v1.ProjectedVolumeSource{DefaultMode: ptr.To[int32](0o400), Sources: []v1.VolumeProjection{
+		{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: v1.LocalObjectReference{Name: "none"}, Optional: ptr.To(true)}},
+		{Secret: &v1.SecretProjection{LocalObjectReference: v1.LocalObjectReference{Name: "none"}, Optional: ptr.To(true)}},
+		{ClusterTrustBundle: &v1.ClusterTrustBundleProjection{Name: ptr.To("none"), Optional: ptr.To(true), Path: "ca.crt"}}}}},
+}
+
+func isOnTmpfs(source v1.VolumeSource) bool {
+	return source.EmptyDir != nil && source.EmptyDir.Medium == v1.StorageMediumMemory ||
+		source.ConfigMap != nil || source.Secret != nil || source.DownwardAPI != nil || source.Projected != nil
 }
 
 func TestTheSpecThatIsRebuiltIsTheOneThatWasSetUp(t *testing.T) {
 	for name, source := range everySource {
 		t.Run(name, func(t *testing.T) {
-			if source.EmptyDir != nil && source.EmptyDir.Medium == v1.StorageMediumMemory && os.Geteuid() != 0 {
+			if isOnTmpfs(source) && os.Geteuid() != 0 {
 				t.Skip("a tmpfs needs root")
 			}
-			mgr, err := volume.NewVolumePluginMgr(t.Context(), volume.Host{Root: t.TempDir()}, plugins.Default())
+			mgr, err := volume.NewVolumePluginMgr(t.Context(), objects.NewStore().Fill(volume.Host{Root: t.TempDir()}), plugins.Default())
 			require.NoError(t, err)
 			defer mgr.Close()
 			pod := &v1.Pod{}
