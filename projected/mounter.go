@@ -69,9 +69,14 @@ func (m *mounter) shows(directory string) bool {
 }
 
 func (m *mounter) write(ctx context.Context, known *remembered, files atomicwriter.Payload, directories atomicwriter.Directories) error {
+	// What was there is known, but after a restart of the program.
+	var there atomicwriter.Payload
+	if known.directory != "" && sameDirectories(known.directories, directories) && m.shows(known.directory) {
+		there = known.payload
+	}
 	known.directory = ""
-	if !atomicwriter.Holds(m.path, files, directories) { // as after a restart of the program
-		if err := atomicwriter.Write(ctx, m.path, files, directories); err != nil {
+	if there != nil || !atomicwriter.Holds(m.path, files, directories) {
+		if err := atomicwriter.Write(ctx, m.path, files, there, directories); err != nil {
 			if errors.Is(err, atomicwriter.ErrPath) {
 				return volume.Errorf(volume.ErrInvalid, "%w", err)
 			}

@@ -21,7 +21,7 @@ var plain = Directories{Mode: 0o755}
 
 func write(t *testing.T, dir string, payload Payload) {
 	t.Helper()
-	require.NoError(t, Write(t.Context(), dir, payload, plain))
+	require.NoError(t, Write(t.Context(), dir, payload, nil, plain))
 }
 
 // requireHolds fails unless the directory holds the payload and nothing else, and each name leads to its file.
@@ -51,6 +51,27 @@ func TestTheFilesOfADirectoryAreReplaced(t *testing.T) {
 		write(t, dir, payload)
 		requireHolds(t, dir, payload)
 	}
+}
+
+func TestFilesThatAreKnownToBeThereAreNotWrittenAgain(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, before)
+	same, err := os.Stat(filepath.Join(dir, "same"))
+	require.NoError(t, err)
+	changed, err := os.Stat(filepath.Join(dir, "changed"))
+	require.NoError(t, err)
+	require.NoError(t, Write(t.Context(), dir, after, before, plain))
+	requireHolds(t, dir, after)
+	sameNow, err := os.Stat(filepath.Join(dir, "same"))
+	require.NoError(t, err)
+	changedNow, err := os.Stat(filepath.Join(dir, "changed"))
+	require.NoError(t, err)
+	assert.True(t, os.SameFile(same, sameNow))
+	assert.False(t, os.SameFile(changed, changedNow))
+
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, dataName)))
+	require.NoError(t, Write(t.Context(), dir, before, after, plain), "what is not there is written")
+	requireHolds(t, dir, before)
 }
 
 func TestOpenFilesStayAsTheyAre(t *testing.T) {
@@ -122,7 +143,7 @@ func TestAPathThatNoFileCanHaveIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 	for _, path := range []string{"", "/x", "../x", "..", "..x", "a/../b", "a/..", "./a", "a//b", "a/", ".", "a/./b", "a\x00b", strings.Repeat("a", 256), strings.Repeat("a/", 2100) + "a"} {
 		t.Run(fmt.Sprintf("%.20q", path), func(t *testing.T) {
 			dir := t.TempDir()
-			require.ErrorIs(t, Write(t.Context(), dir, Payload{path: {}, "good": {}}, plain), ErrPath)
+			require.ErrorIs(t, Write(t.Context(), dir, Payload{path: {}, "good": {}}, nil, plain), ErrPath)
 			entries, err := os.ReadDir(dir)
 			require.NoError(t, err)
 			assert.Empty(t, entries)
@@ -143,7 +164,7 @@ func TestWhatElseIsInTheDirectoryStays(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "elsewhere", target)
 
-	err = Write(t.Context(), dir, Payload{"mountpoint": {Data: "x"}, "new2": {}}, plain)
+	err = Write(t.Context(), dir, Payload{"mountpoint": {Data: "x"}, "new2": {}}, nil, plain)
 	require.ErrorContains(t, err, "is not what was put there")
 	require.True(t, Holds(dir, after, plain), "the files are what they were")
 	assert.NoFileExists(t, filepath.Join(dir, "new2"))
@@ -189,7 +210,7 @@ func FuzzAPathIsRefusedOrIsThatOfAFileInTheDirectory(f *testing.F) {
 	f.Fuzz(func(t *testing.T, path string) {
 		payload := Payload{path: {Data: "x", Mode: 0o600}}
 		if CheckPath(path) != nil {
-			require.ErrorIs(t, Write(t.Context(), dir, payload, plain), ErrPath)
+			require.ErrorIs(t, Write(t.Context(), dir, payload, nil, plain), ErrPath)
 			return
 		}
 		write(t, dir, payload)

@@ -101,9 +101,11 @@ func (p Payload) firstElements() []string {
 
 // Equal reports whether two payloads are the same.
 func (p Payload) Equal(other Payload) bool {
-	return maps.EqualFunc(p, other, func(a, b File) bool {
-		return a.Mode == b.Mode && equalID(a.User, b.User) && equalID(a.Group, b.Group) && a.Data == b.Data
-	})
+	return maps.EqualFunc(p, other, File.equal)
+}
+
+func (f File) equal(other File) bool {
+	return f.Mode == other.Mode && equalID(f.User, other.User) && equalID(f.Group, other.Group) && f.Data == other.Data
 }
 
 func equalID(a, b *int64) bool {

@@ -18,7 +18,7 @@ const programEnv = "ATOMICWRITER_TEST_DIR"
 func isProgram() bool { return os.Getenv(programEnv) != "" }
 
 func program() int {
-	if err := Write(context.Background(), os.Getenv(programEnv), after, Directories{Mode: 0o755}); err != nil {
+	if err := Write(context.Background(), os.Getenv(programEnv), after, before, Directories{Mode: 0o755}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 3
 	}

@@ -32,8 +32,10 @@ const (
 // is returned the files are what they were before, but for an error that wraps [ErrUntidy]. What else is in the directory stays.
 // Calls for one directory must not overlap.
 //
+// there are the files that are known to be there, nil if it is not known: those of them that stay as they are are not written again.
+//
 // Only who may see and change all files may be able to write to the directory itself.
-func Write(ctx context.Context, path string, payload Payload, directories Directories) error {
+func Write(ctx context.Context, path string, payload, there Payload, directories Directories) error {
 	if err := payload.check(); err != nil {
 		return err
 	}
@@ -42,7 +44,7 @@ func Write(ctx context.Context, path string, payload Payload, directories Direct
 		return err
 	}
 	defer root.Close()
-	w := &writer{ctx: ctx, path: path, root: root, directories: directories}
+	w := &writer{ctx: ctx, path: path, root: root, directories: directories, there: there}
 	if err := w.removeUnfinished(); err != nil {
 		return err
 	}
@@ -101,6 +103,7 @@ type writer struct {
 	path        string
 	root        *os.Root
 	directories Directories
+	there       Payload
 }
 
 // wrap says of an error in which directory it happened.
@@ -175,10 +178,15 @@ func (w *writer) writeInto(name string, payload Payload) error {
 		return err
 	}
 	defer into.Close()
+	links := newLinker(w.root, name)
+	defer links.close()
 	made := make(map[string]bool)
 	for filePath, file := range payload {
 		if err := w.makeParents(into, filePath, made); err != nil {
 			return err
+		}
+		if there, ok := w.there[filePath]; ok && there.equal(file) && links.link(filePath) {
+			continue
 		}
 		if err := writeFile(into, filePath, file); err != nil {
 			return fmt.Errorf("write %q: %w", filePath, err)
