@@ -30,6 +30,11 @@ const (
 	OperationRemove Operation = "remove"
 )
 
+// looksAtObjects reports whether the operation depends on what a volume's content comes from.
+func (o Operation) looksAtObjects() bool {
+	return o == OperationResolve || o == OperationSetUp || o == OperationRefresh
+}
+
 // Outcome is how an operation ended.
 type Outcome string
 

@@ -129,8 +129,8 @@ func (m *Manager) objectsChanged() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for v, p := range changed {
-		if m.pods[p.uid] != p || !slices.Contains(p.volumes, v) {
-			continue // it has gone meanwhile
+		if m.pods[p.uid] != p || !slices.Contains(p.volumes, v) || v.wanted == nil {
+			continue // it has gone meanwhile, or is to go
 		}
 		v.stale = true
 		if v.running == nil {

@@ -256,3 +256,25 @@ func TestNothingIsWatchedOnceRunHasEnded(t *testing.T) {
 		assert.Len(t, source.watchers, 1, "and again when it runs again")
 	})
 }
+
+func TestAVolumeThatCouldNotBeRefreshedGoesWithABackoffToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plugin := newFollowingPlugin()
+		b, source := following(t, plugin)
+		b.run()
+		require.NoError(t, b.SetPod(t.Context(), pod("web", configMap("a"))))
+		b.requireReady("uid-web")
+		plugin.Inject(volumetest.SetUp, volumetest.Hooks{Before: volumetest.Fail(errors.New("out of luck"))})
+		plugin.Inject(volumetest.TearDown, volumetest.Hooks{Before: volumetest.FailTimes(1000, errors.New("out of luck"))})
+		source.changed("a")
+		synctest.Wait()
+		require.NoError(t, b.RemovePod("uid-web"))
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		assert.Less(t, len(plugin.CallsOf(volumetest.TearDown)), 14)
+		plugin.Inject(volumetest.TearDown, volumetest.Hooks{})
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		b.requireEmpty()
+	})
+}

@@ -166,7 +166,7 @@ func (v *managedVolume) failed(ctx context.Context, p *managedPod, o *operation,
 	if v.wanted != nil && v.wanted.claim != nil {
 		p.claimFailed(v, o, r)
 	}
-	if v.stale {
+	if v.stale && o.kind.looksAtObjects() && ctx.Err() == nil {
 		v.retry.reset() // what it failed for may be there now
 	}
 	v.stale = v.stale || o.kind == OperationRefresh
