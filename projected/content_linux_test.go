@@ -216,6 +216,21 @@ func TestAKeyThatIsNoFileNameIsRefused(t *testing.T) {
 	}
 }
 
+// nothing is a source that breaks its contract.
+type nothing struct{}
+
+func (nothing) ConfigMap(context.Context, string, string) (*v1.ConfigMap, error) { return nil, nil }
+func (nothing) Secret(context.Context, string, string) (*v1.Secret, error)       { return nil, nil }
+func (nothing) Node(context.Context, types.NodeName) (*v1.Node, error)           { return nil, nil }
+
+func TestASourceThatReturnsNothingIsNamed(t *testing.T) {
+	for _, source := range []v1.VolumeSource{settings(), {Secret: &v1.SecretVolumeSource{SecretName: "credentials"}}, downwardResources("1", "limits.cpu")} {
+		r := newRig(t, func(h *volume.Host) { h.ConfigMaps, h.Secrets, h.Nodes = nothing{}, nothing{}, nothing{} })
+		r.pod.Spec.Containers = []v1.Container{{Name: "main"}}
+		require.ErrorIs(t, r.mounter(source).SetUp(t.Context(), volume.SetUpOptions{}), errNothing)
+	}
+}
+
 func TestWhoMayReadIsAsInKubernetes(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("not root: files cannot be given to others")

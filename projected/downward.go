@@ -155,6 +155,9 @@ func allocatable(ctx context.Context, host volume.Host, name v1.ResourceName) (r
 		return resource.Quantity{}, volume.Errorf(volume.ErrNotSupported, "the host has no source of nodes")
 	}
 	node, err := host.Nodes.Node(ctx, host.NodeName)
+	if err == nil && node == nil {
+		err = errNothing
+	}
 	if err != nil {
 		return resource.Quantity{}, fmt.Errorf("get node %q: %w", host.NodeName, err)
 	}

@@ -33,6 +33,9 @@ func newConfigMapPart(field, namespace, name string, items []v1.KeyToPath, optio
 		served: func(h volume.Host) bool { return h.ConfigMaps != nil },
 		get: func(ctx context.Context, host volume.Host, namespace, name string) (map[string]string, error) {
 			object, err := host.ConfigMaps.ConfigMap(ctx, namespace, name)
+			if err == nil && object == nil {
+				err = errNothing
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -52,6 +55,9 @@ func newSecretPart(field, namespace, name string, items []v1.KeyToPath, optional
 		served: func(h volume.Host) bool { return h.Secrets != nil },
 		get: func(ctx context.Context, host volume.Host, namespace, name string) (map[string]string, error) {
 			object, err := host.Secrets.Secret(ctx, namespace, name)
+			if err == nil && object == nil {
+				err = errNothing
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -62,6 +68,9 @@ func newSecretPart(field, namespace, name string, items []v1.KeyToPath, optional
 			return values, nil
 		}}
 }
+
+// errNothing is about a source that breaks its contract.
+var errNothing = errors.New("its source has returned neither an object nor an error")
 
 func isTrue(b *bool) bool { return b != nil && *b }
 

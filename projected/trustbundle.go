@@ -90,6 +90,9 @@ func (p *trustBundlePart) bundles(ctx context.Context, source volume.TrustBundle
 	if errors.Is(err, volume.ErrNotFound) {
 		return nil, nil
 	}
+	if err == nil && bundle == nil {
+		err = errNothing
+	}
 	if err != nil {
 		return nil, fmt.Errorf("get ClusterTrustBundle %q: %w", *p.source.Name, err)
 	}

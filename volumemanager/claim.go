@@ -70,6 +70,9 @@ func persistentVolumeOf(ctx context.Context, host volume.Host, pod *v1.Pod, c *c
 	if errors.Is(err, volume.ErrNotFound) {
 		return nil, "", waiting("claim %s/%s does not exist", pod.Namespace, c.Name)
 	}
+	if err == nil && claim == nil {
+		err = errNothing
+	}
 	if err != nil {
 		return nil, "", fmt.Errorf("get claim %s/%s: %w", pod.Namespace, c.Name, err)
 	}
@@ -81,6 +84,9 @@ func persistentVolumeOf(ctx context.Context, host volume.Host, pod *v1.Pod, c *c
 	if errors.Is(err, volume.ErrNotFound) {
 		return nil, volumeName, waiting("claim %s/%s names the PersistentVolume %q, which does not exist", pod.Namespace, c.Name, volumeName)
 	}
+	if err == nil && pv == nil {
+		err = errNothing
+	}
 	if err != nil {
 		return nil, volumeName, fmt.Errorf("get PersistentVolume %q of claim %s/%s: %w", volumeName, pod.Namespace, c.Name, err)
 	}
@@ -89,6 +95,9 @@ func persistentVolumeOf(ctx context.Context, host volume.Host, pod *v1.Pod, c *c
 	}
 	return keptOf(pv), volumeName, nil
 }
+
+// errNothing is about a source that breaks its contract.
+var errNothing = errors.New("its source has returned neither an object nor an error")
 
 // check returns an error if the claim cannot be used by the pod.
 func (c *claimReference) check(pod *v1.Pod, claim *v1.PersistentVolumeClaim) error {
@@ -178,7 +187,10 @@ func checkNode(ctx context.Context, host volume.Host, pv *v1.PersistentVolume) e
 	node.Name, node.Labels = string(host.NodeName), map[string]string{v1.LabelHostname: string(host.NodeName)}
 	if host.Nodes != nil {
 		var err error
-		if node, err = host.Nodes.Node(ctx, host.NodeName); err != nil {
+		if node, err = host.Nodes.Node(ctx, host.NodeName); err == nil && node == nil {
+			err = errNothing
+		}
+		if err != nil {
 			return fmt.Errorf("get node %s, to see whether PersistentVolume %q can be reached from it: %w", host.NodeName, pv.Name, err)
 		}
 	}
