@@ -12,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/component-helpers/storage/ephemeral"
 
@@ -37,6 +38,17 @@ func claimOf(pod *v1.Pod, entry *v1.Volume) *claimReference {
 		return &claimReference{Name: entry.PersistentVolumeClaim.ClaimName, ReadOnly: entry.PersistentVolumeClaim.ReadOnly}
 	case volume.SourceEphemeral:
 		return &claimReference{Name: ephemeral.VolumeClaimName(pod, entry), Ephemeral: true}
+	}
+	return nil
+}
+
+// checkClaimReference refuses a volume that cannot lead to a claim.
+func checkClaimReference(entry *v1.Volume, c *claimReference) error {
+	if c.Ephemeral && entry.Ephemeral.VolumeClaimTemplate == nil {
+		return volume.Errorf(volume.ErrInvalid, "ephemeral has no volumeClaimTemplate")
+	}
+	if problems := validation.IsDNS1123Subdomain(c.Name); len(problems) > 0 {
+		return volume.Errorf(volume.ErrInvalid, "it names the claim %.253q: %s", c.Name, strings.Join(problems, "; "))
 	}
 	return nil
 }

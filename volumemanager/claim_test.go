@@ -215,6 +215,23 @@ func TestAClaimWithoutASourceOfClaimsIsRefused(t *testing.T) {
 	assert.Equal(t, volumemanager.Failed, status.Volumes[0].State)
 }
 
+func TestAVolumeThatCannotLeadToAClaimIsRefused(t *testing.T) {
+	source := newClaims()
+	b := openRigWith(t, volumemanager.Options{}, volume.Host{Root: t.TempDir(), Claims: source}, plugins.Default()...)
+	template := v1.Volume{Name: "none", VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}}
+	status, err := b.SetUpPod(t.Context(), pod("db", claim("empty", ""), claim("path", "../x"), template))
+	require.ErrorIs(t, err, volume.ErrInvalid)
+	assert.ErrorContains(t, err, `it names the claim ""`)
+	assert.ErrorContains(t, err, `it names the claim "../x"`)
+	assert.ErrorContains(t, err, "ephemeral has no volumeClaimTemplate")
+	for _, v := range status.Volumes {
+		assert.Equal(t, volumemanager.Failed, v.State)
+	}
+	assert.Zero(t, source.timesAsked())
+	require.NoError(t, b.TearDownPod(t.Context(), "uid-db"))
+	b.requireEmpty()
+}
+
 func TestAPodGetsItsVolumeWhenItsClaimIsBound(t *testing.T) {
 	source := newClaims()
 	b := openRigWith(t, volumemanager.Options{}, volume.Host{Root: t.TempDir(), Claims: source}, plugins.Default()...)

@@ -47,6 +47,8 @@ func (r resolver) resolve(pod *v1.Pod, entry *v1.Volume) podVolume {
 	v := podVolume{pod: pod, name: entry.Name, claim: claimOf(pod, entry)}
 	if v.claim == nil {
 		r.serve(&v, specOf(entry))
+	} else {
+		v.err = checkClaimReference(entry, v.claim)
 	}
 	return v
 }
