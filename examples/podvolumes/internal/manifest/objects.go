@@ -5,6 +5,7 @@ package manifest
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
@@ -96,5 +97,15 @@ func claimTemplates(typed runtime.Object) []v1.PersistentVolumeClaim {
 	if !ok {
 		return nil
 	}
-	return set.Spec.VolumeClaimTemplates
+	if set.Spec.Selector == nil {
+		return set.Spec.VolumeClaimTemplates
+	}
+	templates := slices.Clone(set.Spec.VolumeClaimTemplates)
+	for i := range templates { // as in a cluster, what selects the pods selects their claims
+		labels := make(map[string]string)
+		maps.Copy(labels, templates[i].Labels)
+		maps.Copy(labels, set.Spec.Selector.MatchLabels)
+		templates[i].Labels = labels
+	}
+	return templates
 }

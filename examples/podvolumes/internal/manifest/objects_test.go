@@ -123,8 +123,8 @@ func TestOneObjectInTwoPlacesIsAnErrorThatNamesBoth(t *testing.T) {
 }
 
 func TestPodsOfAStatefulSetHaveTheClaimsThatAClusterWouldMake(t *testing.T) {
-	result := loadAll(t, object("apps/v1", "StatefulSet", "db", `{replicas: 3, ordinals: {start: 1}, TEMPLATE,
-  volumeClaimTemplates: [{metadata: {name: data, labels: {app: db}, annotations: {a: b}}, spec: {storageClassName: fast}}, {metadata: {name: log}}]}`)+`
+	result := loadAll(t, object("apps/v1", "StatefulSet", "db", `{replicas: 3, ordinals: {start: 1}, selector: {matchLabels: {app: db}}, TEMPLATE,
+  volumeClaimTemplates: [{metadata: {name: data, labels: {app: other, tier: back}, annotations: {a: b}}, spec: {storageClassName: fast}}, {metadata: {name: log}}]}`)+`
 ---
 {apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data-db-2}, spec: {volumeName: own}}
 `)
@@ -135,7 +135,7 @@ func TestPodsOfAStatefulSetHaveTheClaimsThatAClusterWouldMake(t *testing.T) {
 		"PersistentVolumeClaim default/data-db-3*", "PersistentVolumeClaim default/log-db-3*",
 	}, objectNames(t, result))
 	claim := result.Objects[1].Object.(*v1.PersistentVolumeClaim)
-	assert.Equal(t, map[string]string{"app": "db"}, claim.Labels)
+	assert.Equal(t, map[string]string{"app": "db", "tier": "back"}, claim.Labels)
 	assert.Equal(t, map[string]string{"a": "b"}, claim.Annotations)
 	assert.Equal(t, "fast", *claim.Spec.StorageClassName)
 	assert.Empty(t, claim.OwnerReferences)
