@@ -111,6 +111,9 @@ func TestAVolumeHasTheFilesThatItsSourceNames(t *testing.T) {
 		"an optional key that is not there": {source: settings(func(s *v1.ConfigMapVolumeSource) {
 			s.Optional, s.Items = ptr.To(true), keys(v1.KeyToPath{Key: "c", Path: "c"}, v1.KeyToPath{Key: "a", Path: "a"})
 		}), want: map[string]string{"a": "1"}},
+		"a file that is a directory too": {source: settings(func(s *v1.ConfigMapVolumeSource) {
+			s.Items = keys(v1.KeyToPath{Key: "a", Path: "x"}, v1.KeyToPath{Key: "a", Path: "x/y"})
+		}), says: `unusable path "x/y": "x" is a file`},
 		"an object that is not there":          {source: settings(func(s *v1.ConfigMapVolumeSource) { s.Name = "other" }), missing: true, says: "ConfigMap default/other does not exist"},
 		"an optional object that is not there": {source: settings(func(s *v1.ConfigMapVolumeSource) { s.Name, s.Optional = "other", ptr.To(true) }), want: map[string]string{}},
 		"a secret":                             {source: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "credentials"}}, want: map[string]string{"password": canary}},

@@ -95,6 +95,17 @@ func TestATokenIsAskedForOnceAndRenewedBeforeItExpires(t *testing.T) {
 	}
 }
 
+func TestATokenGoesWithItsVolume(t *testing.T) {
+	r, source, _ := newTokenRig(t)
+	spec := account(3600, "")
+	first := files(t, r.setUp(spec))["token"]
+	u, err := r.plugins[volume.SourceProjected].NewUnmounter("files", r.pod.UID)
+	require.NoError(t, err)
+	require.NoError(t, u.TearDown(t.Context(), volume.TearDownOptions{}))
+	assert.NotEqual(t, first, files(t, r.setUp(spec))["token"])
+	assert.Len(t, source.requests, 2)
+}
+
 func TestATokenThatCannotBeRenewedIsKeptAsLongAsItIsValid(t *testing.T) {
 	r, source, now := newTokenRig(t)
 	m := r.mounter(account(3600, "")).(volume.Refresher)
@@ -227,13 +238,20 @@ func TestACertificateIsIssuedForAKeyOfThePodAndRenewed(t *testing.T) {
 			assert.Equal(t, map[string]string{"example.com/a": "b"}, request.Spec.UnverifiedUserAnnotations)
 			assert.Equal(t, now.Now().Add(30*time.Minute).Unix(), m.RefreshTime().Unix())
 
+			now.Step(29 * time.Minute)
+			r.setUp(source)
+			assert.Len(t, signer.requests, 1)
+			now.Step(time.Minute)
+			r.setUp(source)
+			assert.Len(t, signer.requests, 2, "when the signer wants it")
+			renewed := files(t, m.Path())["key.pem"]
+			assert.NotEqual(t, got["key.pem"], renewed)
+
+			signer.deny = "Restarting"
 			r.restart()
 			r.setUp(source)
-			assert.Len(t, signer.requests, 1, "a restart of the program is no reason to ask again")
-			now.Step(50 * time.Minute)
-			r.setUp(source)
-			assert.Len(t, signer.requests, 2)
-			assert.NotEqual(t, got["key.pem"], files(t, m.Path())["key.pem"])
+			assert.Len(t, signer.requests, 3, "when the signer wants the next one is not known after a restart")
+			assert.Equal(t, renewed, files(t, m.Path())["key.pem"], "it is still valid")
 		})
 	}
 }

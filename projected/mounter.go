@@ -51,6 +51,9 @@ func (m *mounter) SetUp(ctx context.Context, options volume.SetUpOptions) error 
 	if err := m.content.collect(ctx, c); err != nil {
 		return err
 	}
+	if err := c.files.Check(); err != nil {
+		return volume.Errorf(volume.ErrInvalid, "%w", err)
+	}
 	directories := directoriesFor(options.FSGroup)
 	m.refreshTime = c.refreshTime
 	if known.directory != "" && known.payload.Equal(c.files) && sameDirectories(known.directories, directories) && m.shows(known.directory) {
@@ -77,9 +80,6 @@ func (m *mounter) write(ctx context.Context, known *remembered, files atomicwrit
 	known.directory = ""
 	if there != nil || !atomicwriter.Holds(m.path, files, directories) {
 		if err := atomicwriter.Write(ctx, m.path, files, there, directories); err != nil {
-			if errors.Is(err, atomicwriter.ErrPath) {
-				return volume.Errorf(volume.ErrInvalid, "%w", err)
-			}
 			return volumedir.Exhausted(volumedir.InUse(err))
 		}
 	} else if err := atomicwriter.Tidy(ctx, m.path, files); err != nil {

@@ -95,7 +95,8 @@ func tokenOnDisk(c *collection, path string, wanted tokenRequest) *credential {
 	return &credential{of: wanted, files: map[string]string{tokenFile: token}, expires: expires, renewFrom: renewalOf(issued, life)}
 }
 
-// certificateOnDisk does the same for a key and its certificate.
+// certificateOnDisk does the same for a key and its certificate. When the signer wants it to be renewed is not known any more: it is
+// renewed at once, and used as long as that fails.
 func certificateOnDisk(c *collection, p *certificatePart, wanted certificateRequest) *credential {
 	text := c.readFile(p.source.CredentialBundlePath)
 	if p.source.CredentialBundlePath == "" {
@@ -118,5 +119,5 @@ func certificateOnDisk(c *collection, p *certificatePart, wanted certificateRequ
 		return nil
 	}
 	return &credential{of: wanted, files: map[string]string{keyFile: string(pem.EncodeToMemory(block)), chainFile: chain},
-		expires: leaf.NotAfter, renewFrom: renewalOf(leaf.NotBefore, leaf.NotAfter.Sub(leaf.NotBefore))}
+		expires: leaf.NotAfter, renewFrom: leaf.NotBefore}
 }

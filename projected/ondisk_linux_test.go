@@ -63,3 +63,22 @@ func TestATmpfsOfSomebodyElseOnAVolumeOnDiskIsLeft(t *testing.T) {
 	require.NoError(t, u.TearDown(t.Context(), volume.TearDownOptions{}))
 	assert.NoDirExists(t, dir)
 }
+
+func TestATmpfsDoesNotLetItsFilesBeMoreThanFiles(t *testing.T) {
+	mountns.RequirePrivate(t)
+	r := newRig(t)
+	require.NoError(t, r.store.Set(configMapOf(map[string]string{"a": "1"})))
+	p := r.withOptions(Options{})
+	m, err := p.NewMounter(specOf(settings()), r.pod)
+	require.NoError(t, err)
+	require.NoError(t, m.SetUp(t.Context(), volume.SetUpOptions{}))
+	var st unix.Statfs_t
+	require.NoError(t, unix.Statfs(m.Path(), &st))
+	assert.EqualValues(t, unix.TMPFS_MAGIC, st.Type)
+	assert.NotZero(t, st.Flags&unix.ST_NOSUID)
+	assert.NotZero(t, st.Flags&unix.ST_NODEV)
+	assert.Zero(t, st.Flags&unix.ST_NOEXEC, "a config map can hold a script")
+	u, err := p.NewUnmounter("files", r.pod.UID)
+	require.NoError(t, err)
+	require.NoError(t, u.TearDown(t.Context(), volume.TearDownOptions{}))
+}

@@ -149,8 +149,8 @@ func TestAPathThatNoFileCanHaveIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 			assert.Empty(t, entries)
 		})
 	}
-	require.ErrorIs(t, Payload{"a": {}, "a/b": {}}.check(), ErrPath)
-	require.NoError(t, Payload{"a..b": {}, ".hidden": {}, "x/..y": {}, strings.Repeat("é", 127): {}}.check())
+	require.ErrorIs(t, Payload{"a": {}, "a/b": {}}.Check(), ErrPath)
+	require.NoError(t, Payload{"a..b": {}, ".hidden": {}, "x/..y": {}, strings.Repeat("é", 127): {}}.Check())
 }
 
 func TestWhatElseIsInTheDirectoryStays(t *testing.T) {

@@ -72,8 +72,8 @@ func CheckPath(path string) error {
 	return nil
 }
 
-// check reports a path that cannot be, or that is a file and a directory at once.
-func (p Payload) check() error {
+// Check reports a path that cannot be, or that is a file and a directory at once. The error wraps [ErrPath]. [Write] checks it too.
+func (p Payload) Check() error {
 	for path := range p {
 		if err := CheckPath(path); err != nil {
 			return err

@@ -36,7 +36,7 @@ const (
 //
 // Only who may see and change all files may be able to write to the directory itself.
 func Write(ctx context.Context, path string, payload, there Payload, directories Directories) error {
-	if err := payload.check(); err != nil {
+	if err := payload.Check(); err != nil {
 		return err
 	}
 	root, err := os.OpenRoot(path)
