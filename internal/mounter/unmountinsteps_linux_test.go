@@ -159,18 +159,19 @@ func TestAStepStopsWhenTheMountHasGone(t *testing.T) {
 	dir := mountTmpfs(t, m)
 	below := mountOn(dir)
 	require.NoError(t, m.Mount("above", dir, "tmpfs", nil))
-	release := make(chan struct{})
-	gone := make(chan struct{})
+	joined, away, release := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	hanging := m.attempts.Start(unmounting.Key{Target: dir, Mount: mountOn(dir)}, func() error {
+		<-joined
 		err := m.Unmount(dir)
-		<-gone
+		close(away)
 		<-release
 		return err
 	})
 	step, err := m.unmountInSteps(t.Context(), dir, func(step unmounting.Step) time.Duration {
 		if step == unmounting.Plain {
-			close(gone)
-			return 50 * time.Millisecond
+			close(joined)
+			<-away
+			return time.Millisecond
 		}
 		close(release)
 		return time.Minute
