@@ -74,19 +74,14 @@ func (c *changer) entry(dir int, e descent.Entry) (call string, err error) {
 	}
 	if mode != modeOf(st) {
 		switch err := e.Chmod(dir, mode); {
-		case err == unix.ENOSYS:
+		case err == unix.ENOSYS, err == unix.EOPNOTSUPP: // the latter for a link, put there a moment ago, and maybe replaced again
 			return c.exactly(dir, e)
-		case err == unix.EOPNOTSUPP && c.isLink(dir, e): // put there a moment ago
 		case err != nil:
 			return "fchmodat2", err
 		}
 	}
 	c.changed.Add(1)
 	return "", nil
-}
-
-func (c *changer) isLink(dir int, e descent.Entry) bool {
-	return e.Statx(dir, statxMask, &c.st) == nil && c.st.Mode&unix.S_IFMT == unix.S_IFLNK
 }
 
 // exactly changes an entry through a descriptor. By its name it might be another file by now than the one whose mode is
