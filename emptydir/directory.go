@@ -17,9 +17,12 @@ import (
 // setUpDirectory sets up a volume of medium "". A directory that is there is whole, and it is the pod's: neither its owner
 // nor its permissions are touched again.
 func (m *mounter) setUpDirectory(ctx context.Context, owner ownership) error {
-	there, err := m.plugin.look(m.path)
+	there, limited, err := m.lookForLimit()
 	if err != nil {
 		return err
+	}
+	if limited {
+		return m.setUpLimited(ctx, there, owner)
 	}
 	switch there {
 	case mountPoint, listed:
@@ -32,7 +35,12 @@ func (m *mounter) setUpDirectory(ctx context.Context, owner ownership) error {
 	if !m.isMount() {
 		return nil
 	}
-	return m.plugin.mount(m.path, m.path, "", append([]string{"bind"}, m.plugin.flags...))
+	return m.plugin.bindOntoItself(m.path)
+}
+
+// bindOntoItself makes a mount of a directory, which has the options.
+func (p *Plugin) bindOntoItself(path string) error {
+	return p.mount(path, path, "", append([]string{"bind"}, p.flags...))
 }
 
 // makeDirectory makes a directory that has its owner and permissions from the moment on that it has its name.

@@ -14,8 +14,8 @@
 //   - medium HugePages, HugePages-<size>: a hugetlbfs. The page size is the one that the pod's containers, init containers
 //     among them, or the pod itself ask for; if they ask for several, the medium has to name one of them.
 //   - sizeLimit: the kernel enforces it on Memory and HugePages, rounded up to pages (the kubelet ignores it for
-//     HugePages). For medium "" it is reported by the metrics and enforced by nobody: where Kubernetes evicts a pod whose
-//     volume has outgrown it, the embedder has to.
+//     HugePages). For medium "" it is reported by the metrics and, unless [Options].HardLimits is set, enforced by nobody: where
+//     Kubernetes evicts a pod whose volume has outgrown it, the embedder has to.
 //   - mode: the permissions of the volume's directory, whatever the umask. Without it they are 0777, on Memory 01777.
 //     With an fsGroup, that is the group, and 02770 is added to the permissions, so that the group can do everything and
 //     files inherit it.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/mount-utils"
 
 	"github.com/volumekit/volumekit/internal/abandon"
+	"github.com/volumekit/volumekit/internal/hardlimit"
 	"github.com/volumekit/volumekit/internal/volumedir"
 	"github.com/volumekit/volumekit/volume"
 )
@@ -21,6 +22,7 @@ const (
 	tmpfs
 	hugetlbfs
 	selfBind
+	image
 )
 
 // String returns the name of the file system.
@@ -32,6 +34,8 @@ func (k mountKind) String() string {
 		return "hugetlbfs"
 	case selfBind:
 		return "bind mount of the directory onto itself"
+	case image:
+		return "file system in the volume's image"
 	}
 	return "foreign mount"
 }
@@ -69,6 +73,14 @@ func (p *Plugin) identify(ctx context.Context, path string, there state, wanted 
 		}
 		if onto {
 			shown.kind = selfBind
+		}
+	}
+	if shown.kind == foreign {
+		switch is, err := hardlimit.Mounted(ctx, path, ""); {
+		case err != nil:
+			return mounted{}, p.noAnswer(ctx, path, err)
+		case is:
+			shown.kind = image
 		}
 	}
 	if shown.kind == foreign {

@@ -12,7 +12,8 @@ import (
 	"github.com/volumekit/volumekit/volume"
 )
 
-// Metrics asks the file system of a Memory volume and adds up the files of another one. The error matches
+// Metrics asks the file system of a Memory volume, and the kernel about one with [Options].HardLimits, and adds up the files of
+// another one. The error matches
 // [volume.ErrNotFound] if the volume is not set up.
 func (m *mounter) Metrics(ctx context.Context) (volume.Metrics, error) {
 	switch presence, err := m.Presence(ctx); {
@@ -20,6 +21,9 @@ func (m *mounter) Metrics(ctx context.Context) (volume.Metrics, error) {
 		return volume.Metrics{}, err
 	case presence != volume.Present:
 		return volume.Metrics{}, volume.Errorf(volume.ErrNotFound, "there is no volume at %s", m.path)
+	}
+	if metrics, limited, err := m.limitedMetrics(ctx); limited || err != nil {
+		return metrics, err
 	}
 	metrics, err := volumedir.Metrics(ctx, m.path, m.plugin.host.Clock.Now(), m.wanted.medium == v1.StorageMediumMemory)
 	if err != nil {

@@ -45,14 +45,16 @@ func (m *mounter) Presence(ctx context.Context) (volume.Presence, error) {
 	if err := ctx.Err(); err != nil {
 		return volume.Unknown, err
 	}
-	there, err := m.plugin.look(m.path)
+	there, limited, err := m.lookForLimit()
 	if err != nil {
 		return volume.Unknown, err
 	}
-	switch there {
-	case absent:
+	switch {
+	case there == absent:
 		return volume.Absent, nil
-	case unmounted:
+	case limited:
+		return m.limitedPresence(ctx, there)
+	case there == unmounted:
 		if m.isMount() {
 			return volume.Absent, nil
 		}
@@ -76,7 +78,7 @@ func (m *mounter) verify(ctx context.Context, there state) error {
 	if err != nil {
 		return err
 	}
-	if shown.kind != m.kind() {
+	if shown.kind != m.kind() && (shown.kind != image || m.kind() != selfBind) {
 		return volume.Errorf(volume.ErrInUse,
 			"%s is mounted on %s, which should be %s: unmount it", shown.what, m.path, m.describe())
 	}

@@ -18,7 +18,7 @@ const pluginName = "kubernetes.io/empty-dir"
 
 // Options say what the embedder wants of every emptyDir volume. The zero value is what Kubernetes does.
 //
-// With any of them a volume of medium "" is a bind mount of its directory onto itself, which takes CAP_SYS_ADMIN. A Memory or
+// With any of NoExec, NoSUID and NoDev a volume of medium "" is a bind mount of its directory onto itself, which takes CAP_SYS_ADMIN. A Memory or
 // HugePages volume that was set up without an option is not changed: SetUp refuses it, and Presence is [volume.Unknown],
 // until it is torn down.
 type Options struct {
@@ -31,6 +31,17 @@ type Options struct {
 
 	// NoDev: no device node in the volume can be opened.
 	NoDev bool
+
+	// HardLimits: the kernel enforces the sizeLimit of a volume of medium "", too. Who writes beyond it is told ENOSPC or EDQUOT
+	// at once, and [volume.Metrics] are found out without counting files. Where the file system that holds the host's root has
+	// project quotas (ext4 or xfs, mounted with prjquota), that is what it takes, and CAP_SYS_ADMIN. On an ext4 it does not hold
+	// for a process with CAP_SYS_RESOURCE, which is in a privileged container only. Elsewhere the volume is the ext4 in a sparse
+	// file beside it, on a loop device, which needs mkfs.ext4 and e2fsck (Debian's e2fsprogs) and, at first, about a megabyte.
+	// Should the file system that the file is on be full before the volume is, what was written and not synchronised is lost.
+	//
+	// A volume that was set up without it gets its limit from SetUp if there are project quotas, or if it is empty; else SetUp
+	// refuses it. A volume that was set up with it keeps its limit.
+	HardLimits bool
 }
 
 // flags returns the mount options that the options ask for, nil for none.
@@ -50,8 +61,9 @@ func (o Options) flags() []string {
 
 // Plugin is the plugin "kubernetes.io/empty-dir". Its methods may be called concurrently once Init has returned.
 type Plugin struct {
-	flags []string // mount options of every volume
-	host  volume.Host
+	flags      []string // mount options of every volume
+	hardLimits bool
+	host       volume.Host
 
 	unmounter *unmounting.Unmounter // of host.Mounter
 
@@ -62,7 +74,7 @@ var _ volume.VolumePlugin = (*Plugin)(nil)
 
 // New returns the plugin.
 func New(options Options) *Plugin {
-	return &Plugin{flags: options.flags()}
+	return &Plugin{flags: options.flags(), hardLimits: options.HardLimits}
 }
 
 // Name returns "kubernetes.io/empty-dir".
@@ -78,12 +90,15 @@ func (p *Plugin) CanSupport(spec *volume.Spec) bool {
 	return spec.Source().Type == volume.SourceEmptyDir
 }
 
-// Init remembers the host, of which the plugin uses Root, Mounter and Clock. The error matches [volume.ErrNotSupported] if
+// Init remembers the host, of which the plugin uses Root, Mounter, Clock and, for hard limits, Exec. The error matches [volume.ErrNotSupported] if
 // there are options for which the system has no mounts.
 func (p *Plugin) Init(_ context.Context, host volume.Host) error {
 	if len(p.flags) > 0 && !haveMounts {
 		return volume.Errorf(volume.ErrNotSupported,
 			"options of emptyDir volumes (%q) are not supported on %s", p.flags, runtime.GOOS)
+	}
+	if p.hardLimits && !haveMounts {
+		return volume.Errorf(volume.ErrNotSupported, "hard limits of emptyDir volumes are not supported on %s", runtime.GOOS)
 	}
 	p.host, p.unmounter = host, unmounting.New(host.Mounter)
 	return nil

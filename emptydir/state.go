@@ -28,22 +28,28 @@ const (
 
 // look tells what is at path. What is neither a directory nor a mount point is an error.
 func (p *Plugin) look(path string) (state, error) {
+	there, _, err := p.lookAt(path)
+	return there, err
+}
+
+// lookAt tells the permissions of an unmounted directory, too.
+func (p *Plugin) lookAt(path string) (there state, mode fs.FileMode, err error) {
 	// First, since it answers even if what is mounted there does not.
-	there, err := p.stateOf(path)
+	there, err = p.stateOf(path)
 	if err != nil || there != unmounted {
-		return there, err
+		return there, 0, err
 	}
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return absent, nil
+		return absent, 0, nil
 	}
 	if err != nil {
-		return absent, err
+		return absent, 0, err
 	}
 	if !info.IsDir() {
-		return absent, volume.Errorf(volume.ErrInUse, "%s is not a directory (%s): remove it", path, info.Mode())
+		return absent, 0, volume.Errorf(volume.ErrInUse, "%s is not a directory (%s): remove it", path, info.Mode())
 	}
-	return unmounted, nil
+	return unmounted, info.Mode().Perm(), nil
 }
 
 // stateOf tells whether something is mounted at path, whatever is there.

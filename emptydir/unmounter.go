@@ -25,6 +25,9 @@ func (u *unmounter) TearDown(ctx context.Context, options volume.TearDownOptions
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if err := u.plugin.removeLimit(ctx, u.path); err != nil {
+		return err
+	}
 	return errors.Join(
 		u.plugin.remove(ctx, u.path, options),
 		u.plugin.removeHidden(ctx, hiddenPath(u.path), options))

@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/volumekit/volumekit/internal/provisioning"
 	"github.com/volumekit/volumekit/internal/removal"
 	"github.com/volumekit/volumekit/volume"
 )
@@ -60,18 +61,16 @@ func (d deleter) Delete(ctx context.Context, pv *v1.PersistentVolume) error {
 
 // deletable returns what may be deleted for a volume, as far as the volume itself tells.
 func (p *Plugin) deletable(ctx context.Context, pv *v1.PersistentVolume) (location, error) {
-	switch by, found := pv.Annotations[annotationProvisionedBy]; {
-	case pv.Spec.HostPath == nil:
+	if pv.Spec.HostPath == nil {
 		return location{}, volume.Errorf(volume.ErrInvalid, "it has no hostPath")
-	case !found:
-		return location{}, volume.Errorf(volume.ErrInvalid, "it was not provisioned: it has no annotation %s", annotationProvisionedBy)
-	case by != p.provisioner:
-		return location{}, volume.Errorf(volume.ErrInvalid, "it was provisioned by %q, not by %q (annotation %s)", by, p.provisioner, annotationProvisionedBy)
+	}
+	if err := provisioning.CheckProvisionedBy(pv, p.provisioner); err != nil {
+		return location{}, err
 	}
 	if err := volume.CheckName(pv.Name); err != nil {
 		return location{}, err
 	}
-	if err := p.checkAffinity(ctx, pv); err != nil {
+	if err := provisioning.CheckNode(ctx, p.host, pv); err != nil {
 		return location{}, err
 	}
 	return p.locate(pv.Spec.HostPath.Path)

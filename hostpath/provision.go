@@ -9,13 +9,10 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/volumekit/volumekit/internal/provisioning"
 	"github.com/volumekit/volumekit/volume"
 )
-
-// annotationProvisionedBy is Kubernetes' annotation with the name of the provisioner that made a PersistentVolume.
-const annotationProvisionedBy = "pv.kubernetes.io/provisioned-by"
 
 // NewProvisioner returns a Provisioner that makes one directory per claim, on Linux. The error matches
 // [volume.ErrNotSupported] if [Options].BasePaths is empty.
@@ -61,11 +58,8 @@ func (r provisioner) Provision(ctx context.Context, options volume.ProvisionOpti
 	if err := volume.CheckName(options.PVName); err != nil {
 		return nil, err
 	}
-	if err := checkClaim(options.Claim, p.AccessModes()); err != nil {
-		return nil, fmt.Errorf("claim %s/%s: %w", options.Claim.Namespace, options.Claim.Name, err)
-	}
-	if err := checkClass(options.Class); err != nil {
-		return nil, fmt.Errorf("StorageClass %s: %w", options.Class.Name, err)
+	if err := p.provisioned().Check(options.Claim, options.Class); err != nil {
+		return nil, err
 	}
 	parameters, err := parseParameters(options.Class.Parameters)
 	if err != nil {
@@ -75,7 +69,7 @@ func (r provisioner) Provision(ctx context.Context, options volume.ProvisionOpti
 	if err != nil {
 		return nil, err
 	}
-	affinity, err := p.affinity(ctx, options)
+	affinity, err := provisioning.NodeAffinity(ctx, p.host, options)
 	if err != nil {
 		return nil, err
 	}
@@ -121,24 +115,15 @@ func (p *Plugin) place(parameters parameters, options volume.ProvisionOptions) (
 	return p.locate(base + "/" + rendered)
 }
 
+// provisioned is what the plugin provisions.
+func (p *Plugin) provisioned() provisioning.Kind {
+	return provisioning.Kind{Name: "hostPath", AccessModes: p.AccessModes(), VolumeModes: []v1.PersistentVolumeMode{v1.PersistentVolumeFilesystem}}
+}
+
 func (p *Plugin) persistentVolume(options volume.ProvisionOptions, path string, affinity *v1.VolumeNodeAffinity) *v1.PersistentVolume {
-	kind, mode, policy := v1.HostPathDirectory, v1.PersistentVolumeFilesystem, v1.PersistentVolumeReclaimDelete
-	if options.Class.ReclaimPolicy != nil {
-		policy = *options.Class.ReclaimPolicy
-	}
-	return &v1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{
-			Name:        options.PVName,
-			Annotations: map[string]string{annotationProvisionedBy: p.provisioner},
-		},
-		Spec: v1.PersistentVolumeSpec{
-			Capacity:                      v1.ResourceList{v1.ResourceStorage: options.Claim.Spec.Resources.Requests[v1.ResourceStorage].DeepCopy()},
-			PersistentVolumeSource:        v1.PersistentVolumeSource{HostPath: &v1.HostPathVolumeSource{Path: path, Type: &kind}},
-			AccessModes:                   p.AccessModes(),
-			PersistentVolumeReclaimPolicy: policy,
-			StorageClassName:              options.Class.Name,
-			VolumeMode:                    &mode,
-			NodeAffinity:                  affinity,
-		},
-	}
+	kind := v1.HostPathDirectory
+	pv := p.provisioned().NewPersistentVolume(options, p.provisioner)
+	pv.Spec.PersistentVolumeSource = v1.PersistentVolumeSource{HostPath: &v1.HostPathVolumeSource{Path: path, Type: &kind}}
+	pv.Spec.NodeAffinity = affinity
+	return pv
 }

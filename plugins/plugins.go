@@ -4,6 +4,7 @@
 package plugins
 
 import (
+	"github.com/volumekit/volumekit/blockdev"
 	"github.com/volumekit/volumekit/emptydir"
 	"github.com/volumekit/volumekit/hostpath"
 	"github.com/volumekit/volumekit/projected"
@@ -16,5 +17,6 @@ func Default() []volume.VolumePlugin {
 	return append([]volume.VolumePlugin{
 		emptydir.New(emptydir.Options{}),
 		hostpath.New(hostpath.Options{}),
+		blockdev.New(blockdev.Options{}),
 	}, projected.New(projected.Options{})...)
 }

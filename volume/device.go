@@ -77,6 +77,9 @@ type DeviceMountOptions struct {
 	// FSGroup is the pod's securityContext.fsGroup, for file systems that take the owner as a mount option. Nil leaves
 	// ownership alone.
 	FSGroup *int64
+
+	// SELinuxLabel is that of [SetUpOptions].
+	SELinuxLabel string
 }
 
 // DeviceUnmounter undoes MountDevice.
@@ -109,10 +112,13 @@ type BlockVolumePaths interface {
 type BlockVolumeMapper interface {
 	BlockVolumePaths
 
-	// SetUpDevice prepares the device on the node, once for all pods. It is idempotent.
+	// SetUpDevice prepares the device on the node, once for all pods. It is idempotent. devicePath is what WaitForAttach
+	// returned, empty for a plugin whose volumes are not attached.
 	SetUpDevice(ctx context.Context, devicePath string) (stagingPath string, err error)
 
-	// MapPodDevice makes the device available to the pod and returns the device's path. It is idempotent.
+	// MapPodDevice makes the device available to the pod and returns the device's path. It is idempotent. The links at
+	// GlobalMapPath and PodDeviceMapPath are for the caller to make, and to take away before UnmapPodDevice; package
+	// volumemanager does.
 	MapPodDevice(ctx context.Context) (devicePath string, err error)
 }
 

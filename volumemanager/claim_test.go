@@ -374,7 +374,11 @@ func TestWhatAPersistentVolumeAsksForInVainIsRefused(t *testing.T) {
 		}, "has mountOptions"},
 		"a block device": {func(c *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) {
 			c.Spec.VolumeMode, pv.Spec.VolumeMode = ptr.To(v1.PersistentVolumeBlock), ptr.To(v1.PersistentVolumeBlock)
-		}, "has the volumeMode Block, which is not served yet"},
+		}, `has the volumeMode Block, which plugin kubernetes.io/host-path does not serve`},
+		"mount options of a block device": {func(c *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) {
+			c.Spec.VolumeMode, pv.Spec.VolumeMode = ptr.To(v1.PersistentVolumeBlock), ptr.To(v1.PersistentVolumeBlock)
+			pv.Spec.MountOptions = []string{"noatime"}
+		}, `has mountOptions, which a raw device (volumeMode Block) cannot have`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, pv := claimNamed("data-0", "pv-1"), hostPathVolume("pv-1", t.TempDir())

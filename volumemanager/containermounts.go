@@ -28,26 +28,41 @@ import (
 // [Manager.Run] or the next [Manager.SetUpPod]. It matches [volume.ErrNotFound] if there is no such pod or container, and
 // [volume.ErrInUse] if the pod is changed or removed during the call.
 func (m *Manager) ContainerMounts(ctx context.Context, uid types.UID, container string) ([]Mount, error) {
+	proved, err := m.proveContainer(ctx, uid, container)
+	return proved.Mounts, err
+}
+
+// ContainerDevices returns the raw devices of a container that is about to start. It does, and fails, as
+// [Manager.ContainerMounts] does.
+func (m *Manager) ContainerDevices(ctx context.Context, uid types.UID, container string) ([]Device, error) {
+	proved, err := m.proveContainer(ctx, uid, container)
+	return proved.Devices, err
+}
+
+// proveContainer makes the subPaths of a container, and proves that all that it asks for is there.
+func (m *Manager) proveContainer(ctx context.Context, uid types.UID, container string) (ContainerStatus, error) {
+	var none ContainerStatus
 	if err := m.checkOpen(); err != nil {
-		return nil, err
+		return none, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p := m.pods[uid]
 	if p == nil || p.wanted == nil {
-		return nil, volume.Errorf(volume.ErrNotFound, "pod %s has not been set up", uid)
+		return none, volume.Errorf(volume.ErrNotFound, "pod %s has not been set up", uid)
 	}
 	pod := p.wanted
 	containers := containersOf(pod)
 	i := slices.IndexFunc(containers, func(c *v1.Container) bool { return c.Name == container })
 	if i < 0 {
-		return nil, volume.Errorf(volume.ErrNotFound, "pod %s has no container %q", p, container)
+		return none, volume.Errorf(volume.ErrNotFound, "pod %s has no container %q", p, container)
 	}
 	c := containers[i]
 	var proofs []*proof
 	var errs []error
 	for _, v := range slices.Clone(p.volumes) { // they may change while mu is not locked
-		if mounts := mountsOf(c, v.name); v.wanted != nil && len(mounts) > 0 {
+		mounts := mountsOf(c, v.name)
+		if v.wanted != nil && (len(mounts) > 0 || slices.ContainsFunc(c.VolumeDevices, func(d v1.VolumeDevice) bool { return d.Name == v.name })) {
 			proof, err := p.prove(ctx, v, c, mounts)
 			proofs, errs = append(proofs, proof), append(errs, err)
 		}
@@ -58,20 +73,20 @@ func (m *Manager) ContainerMounts(ctx context.Context, uid types.UID, container 
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, err
+		return none, err
 	}
 	if p.wanted != pod {
-		return nil, volume.Errorf(volume.ErrInUse, "pod %s: %w", p, errOvertaken)
+		return none, volume.Errorf(volume.ErrInUse, "pod %s: %w", p, errOvertaken)
 	}
 	status := p.status()
 	if status.Containers = status.Containers[i : i+1]; len(status.Containers[0].Missing) > 0 {
-		return nil, status.err()
+		return none, status.err()
 	}
 	mounts := status.Containers[0].Mounts
 	for i := range mounts {
 		mounts[i].Unprepared = false
 	}
-	return mounts, nil
+	return status.Containers[0], nil
 }
 
 // mountsOf returns the indices of the container's mounts of a volume.

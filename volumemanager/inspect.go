@@ -132,7 +132,7 @@ func inspectVolume(ctx context.Context, v *podVolume, recorded *volumeRecord, op
 
 // strayStatus tells of a volume that is on disk although the pod, as far as it is known, does not have it.
 func strayStatus(plugins *volume.VolumePluginMgr, pod *v1.Pod, r *volumeRecord) VolumeStatus {
-	status := VolumeStatus{Name: r.Volume, Plugin: r.Plugin, Path: pathOf(plugins, pod.UID, r.volumeID), State: Pending}
+	status := VolumeStatus{Name: r.Volume, Plugin: r.Plugin, PersistentVolume: persistentVolumeName(r.spec()), Path: pathOf(plugins, pod.UID, r.volumeID), State: Pending}
 	name := podName(pod)
 	if pod.Name == "" {
 		name = string(pod.UID)

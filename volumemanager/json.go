@@ -41,8 +41,10 @@ type (
 	volumeJSON struct {
 		Name      string         `json:"name"`
 		Plugin    string         `json:"plugin"`
+		PV        string         `json:"persistentVolume,omitempty"`
 		Path      string         `json:"path"`
 		ReadOnly  bool           `json:"readOnly"`
+		Block     bool           `json:"block,omitempty"`
 		State     VolumeState    `json:"state"`
 		Error     string         `json:"error"`
 		Warnings  []string       `json:"warnings,omitempty"`
@@ -70,12 +72,20 @@ type (
 	containerJSON struct {
 		Name    string        `json:"name"`
 		Mounts  []mountJSON   `json:"mounts"`
+		Devices []deviceJSON  `json:"devices,omitempty"`
 		Missing []missingJSON `json:"missing,omitempty"`
 	}
 	missingJSON struct {
 		Volume      string `json:"volume"`
 		Destination string `json:"destination"`
 		Error       string `json:"error"`
+	}
+	deviceJSON struct {
+		Volume      string `json:"volume"`
+		Source      string `json:"source"`
+		Destination string `json:"destination"`
+		ReadOnly    bool   `json:"readOnly"`
+		Permissions string `json:"permissions"`
 	}
 	mountJSON struct {
 		Volume      string   `json:"volume"`
@@ -104,7 +114,7 @@ func (p PodStatus) MarshalJSON() ([]byte, error) {
 }
 
 func newVolumeJSON(v *VolumeStatus) volumeJSON {
-	shown := volumeJSON{Name: v.Name, Plugin: v.Plugin, Path: v.Path, ReadOnly: v.ReadOnly, State: v.State, Error: v.Reason(),
+	shown := volumeJSON{Name: v.Name, Plugin: v.Plugin, PV: v.PersistentVolume, Path: v.Path, ReadOnly: v.ReadOnly, Block: v.Block, State: v.State, Error: v.Reason(),
 		Warnings: v.Warnings, Failures: v.Failures, NextTry: v.NextTry, Usage: newUsageJSON(v.Metrics)}
 	if o := v.Running; o != nil {
 		shown.Operation = &operationJSON{Name: o.Operation, Since: o.Since, Abandoned: o.Abandoned, FilesSeen: o.FilesSeen, FilesChanged: o.FilesChanged}
@@ -125,6 +135,10 @@ func newContainerJSON(c *ContainerStatus) containerJSON {
 	for _, m := range c.Mounts {
 		shown.Mounts = append(shown.Mounts, mountJSON{Volume: m.Volume, SubPath: m.SubPath, Source: m.Source, Destination: m.Destination,
 			ReadOnly: m.ReadOnly, Propagation: string(m.Propagation), Options: m.OCI().Options, Unprepared: m.Unprepared})
+	}
+	for _, d := range c.Devices {
+		shown.Devices = append(shown.Devices, deviceJSON{Volume: d.Volume, Source: d.Source, Destination: d.Destination, ReadOnly: d.ReadOnly,
+			Permissions: d.Permissions()})
 	}
 	for _, m := range c.Missing {
 		shown.Missing = append(shown.Missing, missingJSON{Volume: m.Volume, Destination: m.Destination, Error: errorText(m.Err)})

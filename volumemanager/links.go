@@ -15,7 +15,7 @@ import (
 // checkPodLinks refuses a pod whose directories are symbolic links. The root may be one, but below it somebody who may write
 // there could lead what is removed to anywhere.
 func checkPodLinks(host volume.Host, uid types.UID) error {
-	return refuseLinks(host.PodsDir(), host.PodDir(uid), host.PodVolumesDir(uid), host.PodSubpathsDir(uid))
+	return refuseLinks(host.PodsDir(), host.PodDir(uid), host.PodVolumesDir(uid), podDevicesDir(host, uid), host.PodSubpathsDir(uid))
 }
 
 // checkVolumeLinks does the same for the directory of a volume.

@@ -92,6 +92,7 @@ type managedVolume struct {
 	// path and readOnly are what the mounter told when no operation was running.
 	path     string
 	readOnly bool
+	block    bool
 	relabels bool
 }
 
@@ -256,6 +257,7 @@ func (v *managedVolume) look() {
 	if v.wanted != nil && v.wanted.mounter != nil {
 		attributes := v.wanted.mounter.Attributes()
 		v.path, v.readOnly, v.relabels = v.wanted.mounter.Path(), attributes.ReadOnly, v.wanted.relabels(attributes)
+		v.block = isBlock(v.wanted.spec)
 	}
 }
 
@@ -297,8 +299,14 @@ func (v *managedVolume) waitsForPlugin() bool {
 
 // status tells what has become of the volume. mu is locked.
 func (v *managedVolume) status(pod string) VolumeStatus {
-	status := VolumeStatus{Name: v.name, Plugin: v.id.Plugin, Path: v.path, ReadOnly: v.readOnly, SELinuxRelabel: v.relabels, State: v.state(), Warnings: v.warnings,
+	status := VolumeStatus{Name: v.name, Plugin: v.id.Plugin, Path: v.path, ReadOnly: v.readOnly, Block: v.block, SELinuxRelabel: v.relabels, State: v.state(), Warnings: v.warnings,
 		Failures: v.retry.failures}
+	switch {
+	case v.wanted != nil && v.wanted.isResolved():
+		status.PersistentVolume = persistentVolumeName(v.wanted.spec)
+	case v.record != nil:
+		status.PersistentVolume = persistentVolumeName(v.record.spec())
+	}
 	if v.running != nil {
 		status.Running = v.running.status()
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/volumekit/volumekit/internal/turns"
 	"github.com/volumekit/volumekit/internal/usage"
 	"github.com/volumekit/volumekit/volume"
 )
@@ -67,7 +68,10 @@ type Manager struct {
 	changes *changes
 	meter   *usage.Meter[*managedVolume, volume.Metrics]
 	slots   slots
-	turns   serial // by UID: the right to settle a pod
+	turns   turns.Turns // by UID: the right to settle a pod
+
+	// deviceTurns are the rights to work on what several pods share, by [deviceID.key].
+	deviceTurns turns.Turns
 
 	// settlers are the goroutines of Run that settle pods.
 	settlers sync.WaitGroup
@@ -77,6 +81,8 @@ type Manager struct {
 	pods map[types.UID]*managedPod
 	// keptOut are the volumes that could not be set up because of how another pod uses them.
 	keptOut map[*managedVolume]*managedPod
+	// attached are the devices that this manager has attached, or found to be.
+	attached map[deviceID]bool
 	// complete says that all wanted pods have been told; recovered, that what was left is in pods.
 	complete, recovered bool
 	// running says that Run is at work, with the context runContext; stopping, that it has ended but for those who settle pods.
@@ -105,7 +111,7 @@ func New(ctx context.Context, plugins *volume.VolumePluginMgr, options Options) 
 	options = options.complete()
 	meter := usage.NewMeter[*managedVolume, volume.Metrics](usage.MeterOptions{Clock: host.Clock, Period: options.Usage.Period})
 	return &Manager{plugins: plugins, host: host, resolver: resolver{plugins, options.SELinux}, options: options, meter: meter, lock: lock, slots: make(slots, atOnce), changes: newChanges(),
-		pods: make(map[types.UID]*managedPod), keptOut: make(map[*managedVolume]*managedPod)}, nil
+		pods: make(map[types.UID]*managedPod), keptOut: make(map[*managedVolume]*managedPod), attached: make(map[deviceID]bool)}, nil
 }
 
 // complete returns the options with their defaults.

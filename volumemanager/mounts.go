@@ -95,10 +95,8 @@ func containerStatus(host volume.Host, pod *v1.Pod, c *v1.Container, volumes []V
 		}
 		status.Mounts = append(status.Mounts, mount)
 	}
-	for _, d := range c.VolumeDevices {
-		status.Missing = append(status.Missing, MissingMount{Volume: d.Name, Destination: d.DevicePath,
-			Err: volume.Errorf(volume.ErrNotSupported, "volumeDevices are not served yet")})
-	}
+	devices, missing := containerDevices(c, volumes)
+	status.Devices, status.Missing = devices, append(status.Missing, missing...)
 	slices.SortStableFunc(status.Mounts, func(a, b Mount) int { return depth(a.Destination) - depth(b.Destination) })
 	return status
 }
@@ -116,6 +114,9 @@ func (s *ContainerStatus) errs() []error {
 
 // containerMount tells what the container asks for. The subPath has been rendered.
 func containerMount(c *v1.Container, m *v1.VolumeMount, v *VolumeStatus) (Mount, error) {
+	if v.Block {
+		return Mount{}, volume.Errorf(volume.ErrInvalid, "it is a raw device (volumeMode Block): it belongs in volumeDevices, not in volumeMounts")
+	}
 	mount := Mount{Volume: m.Name, SubPath: m.SubPath, Source: v.Path, Destination: destination(m.MountPath), ReadOnly: m.ReadOnly || v.ReadOnly, SELinuxRelabel: v.SELinuxRelabel, Propagation: v1.MountPropagationNone}
 	if m.MountPropagation != nil {
 		mount.Propagation = *m.MountPropagation

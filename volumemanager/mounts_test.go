@@ -114,13 +114,29 @@ func TestAVolumeThatIsNotSetUpIsNotHandedOut(t *testing.T) {
 	}
 }
 
-func TestARawDeviceIsRefusedByName(t *testing.T) {
-	c := v1.Container{Name: "main", VolumeDevices: []v1.VolumeDevice{{Name: "disk", DevicePath: "/dev/xvda"}}}
-	missing := containerStatus(volume.Host{}, &v1.Pod{}, &c, nil).Missing
-	require.Len(t, missing, 1)
-	assert.Equal(t, "disk", missing[0].Volume)
-	assert.Equal(t, "/dev/xvda", missing[0].Destination)
-	require.ErrorIs(t, missing[0].Err, volume.ErrNotSupported)
+func TestAContainerGetsRawDevicesAsDevicesAndTheRestAsMounts(t *testing.T) {
+	volumes := []VolumeStatus{
+		{Name: "disk", State: Mounted, Block: true, Path: "/root/pods/u/volumeDevices/p/pv-1"},
+		{Name: "rom", State: Mounted, Block: true, Path: "/root/pods/u/volumeDevices/p/pv-2", ReadOnly: true},
+		{Name: "files", State: Mounted, Path: "/root/pods/u/volumes/p/pv-3"},
+		{Name: "late", State: Pending, Block: true},
+	}
+	c := v1.Container{Name: "main",
+		VolumeDevices: []v1.VolumeDevice{{Name: "rom", DevicePath: "/dev/xvdb"}, {Name: "disk", DevicePath: "/dev/xvda"}, {Name: "files", DevicePath: "/dev/xvdc"}, {Name: "late", DevicePath: "/dev/xvdd"}},
+		VolumeMounts:  []v1.VolumeMount{{Name: "disk", MountPath: "/data"}},
+	}
+	status := containerStatus(volume.Host{}, &v1.Pod{}, &c, volumes)
+	assert.Equal(t, []Device{
+		{Volume: "rom", Source: "/root/pods/u/volumeDevices/p/pv-2", Destination: "/dev/xvdb", ReadOnly: true},
+		{Volume: "disk", Source: "/root/pods/u/volumeDevices/p/pv-1", Destination: "/dev/xvda"},
+	}, status.Devices)
+	assert.Equal(t, "mr", status.Devices[0].Permissions())
+	assert.Equal(t, "mrw", status.Devices[1].Permissions())
+	assert.Empty(t, status.Mounts)
+	require.Len(t, status.Missing, 3)
+	assert.ErrorContains(t, status.Missing[0].Err, "it belongs in volumeDevices")
+	assert.ErrorContains(t, status.Missing[1].Err, "it belongs in volumeMounts")
+	assert.Equal(t, MissingMount{Volume: "late", Destination: "/dev/xvdd"}, status.Missing[2])
 }
 
 func TestASubPathHasAPlaceOfItsOwnThatHasToBePrepared(t *testing.T) {

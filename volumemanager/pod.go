@@ -111,6 +111,15 @@ func checkContainer(c *v1.Container, volumes map[string]bool) []error {
 		if !volumes[d.Name] {
 			refuse("names volume %q as a device, which the pod does not have", d.Name)
 		}
+		switch {
+		case d.DevicePath == "":
+			refuse("the devicePath of volume %q is empty", d.Name)
+		case strings.Contains(d.DevicePath, "\x00") || slices.Contains(strings.Split(d.DevicePath, "/"), ".."):
+			refuse("the devicePath %q of volume %q holds a NUL or \"..\"", d.DevicePath, d.Name)
+		case paths[destination(d.DevicePath)]:
+			refuse("the path %q is there twice", d.DevicePath)
+		}
+		paths[destination(d.DevicePath)] = true
 	}
 	return errs
 }

@@ -30,7 +30,10 @@ type podVolume struct {
 	err     error
 	plugin  volume.VolumePlugin
 	id      volumeID
-	mounter volume.Mounter
+	mounter volume.Mounter // a *blockVolume for a raw device
+
+	// device is what has to be done once per node first, nil if nothing has.
+	device *device
 
 	// label is the SELinux label that the volume is to be mounted with, empty for none.
 	label string
@@ -64,13 +67,29 @@ func (r resolver) serve(v *podVolume, spec *volume.Spec) {
 		return
 	}
 	v.id = volumeID{Plugin: v.plugin.Name(), Name: v.spec.Name()}
-	if v.err = checkServed(v.plugin, v.spec); v.err != nil {
+	if v.err = checkMountOptions(v.plugin, v.spec); v.err != nil {
 		return
 	}
 	if v.label, v.err = mountLabel(r.selinux, v); v.err != nil {
 		return
 	}
+	if v.device, v.err = deviceOf(v.plugin, v.spec); v.err != nil {
+		return
+	}
+	if isBlock(v.spec) {
+		v.serveBlock(r.plugins.Host())
+		return
+	}
 	v.mounter, v.err = v.plugin.NewMounter(v.spec, v.pod)
+}
+
+func (v *podVolume) serveBlock(host volume.Host) {
+	mounter, err := newBlockVolume(host, v.plugin, v.spec, v.pod)
+	if err != nil {
+		v.err = err // and mounter stays nil
+		return
+	}
+	v.mounter = mounter
 }
 
 // serveTranslated looks for the CSI driver that has taken over a source which nobody serves as it is.
@@ -99,43 +118,18 @@ func (v *podVolume) isAlike(other *podVolume) bool {
 	return !v.isResolved() || isSameVolume(v.spec, other.spec) && equality.Semantic.DeepEqual(v.options(), other.options())
 }
 
-// checkServed refuses volumes that have to be attached or mounted once per node, raw block devices, and mount options without effect.
-func checkServed(plugin volume.VolumePlugin, spec *volume.Spec) error {
-	if pv := spec.PersistentVolume; pv != nil {
-		if modeOf(pv.Spec.VolumeMode) != v1.PersistentVolumeFilesystem {
-			return volume.Errorf(volume.ErrNotSupported, "PersistentVolume %q has the volumeMode %s, which is not served yet", pv.Name, *pv.Spec.VolumeMode)
-		}
-		if err := checkMountOptions(plugin, spec); err != nil {
-			return err
-		}
-	}
-	if attachable, ok := plugin.(volume.AttachableVolumePlugin); ok {
-		needed, err := attachable.CanAttach(spec)
-		if err != nil {
-			return err
-		}
-		if needed {
-			return volume.Errorf(volume.ErrNotSupported, "it has to be attached, which is not served yet")
-		}
-	}
-	if mountable, ok := plugin.(volume.DeviceMountableVolumePlugin); ok {
-		needed, err := mountable.CanDeviceMount(spec)
-		if err != nil {
-			return err
-		}
-		if needed {
-			return volume.Errorf(volume.ErrNotSupported, "its device has to be mounted once per node, which is not served yet")
-		}
-	}
-	return nil
-}
-
 // checkMountOptions refuses mount options that would have no effect.
 func checkMountOptions(plugin volume.VolumePlugin, spec *volume.Spec) error {
 	pv := spec.PersistentVolume
+	if pv == nil {
+		return nil
+	}
 	_, annotated := pv.Annotations[v1.MountOptionAnnotation]
 	if !annotated && len(pv.Spec.MountOptions) == 0 {
 		return nil
+	}
+	if isBlock(spec) {
+		return volume.Errorf(volume.ErrNotSupported, "PersistentVolume %q has mountOptions, which a raw device (volumeMode Block) cannot have", pv.Name)
 	}
 	if p, ok := plugin.(volume.MountOptionsVolumePlugin); ok && p.SupportsMountOptions(spec) {
 		return nil
@@ -146,15 +140,25 @@ func checkMountOptions(plugin volume.VolumePlugin, spec *volume.Spec) error {
 // status returns what is known of the volume. It asks the mounter, so nothing else may be using that.
 func (v *podVolume) status() VolumeStatus {
 	status := VolumeStatus{Name: v.name, State: Pending}
+	if v.isResolved() {
+		status.PersistentVolume = persistentVolumeName(v.spec)
+	}
 	if v.plugin != nil {
 		status.Plugin = v.plugin.Name()
 	}
 	if v.mounter != nil {
 		status.Path = v.mounter.Path()
 		attributes := v.mounter.Attributes()
-		status.ReadOnly, status.SELinuxRelabel = attributes.ReadOnly, v.relabels(attributes)
+		status.ReadOnly, status.SELinuxRelabel, status.Block = attributes.ReadOnly, v.relabels(attributes), isBlock(v.spec)
 	}
 	return status
+}
+
+func persistentVolumeName(spec *volume.Spec) string {
+	if spec.PersistentVolume == nil {
+		return ""
+	}
+	return spec.PersistentVolume.Name
 }
 
 // wrap adds to the error what it happened to, of which status was known.

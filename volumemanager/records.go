@@ -61,6 +61,9 @@ type volumeRecord struct {
 	PersistentVolume *v1.PersistentVolume `json:"persistentVolume,omitempty"`
 	ReadOnly         bool                 `json:"readOnly,omitempty"`
 
+	// Device is [volume.VolumePlugin.VolumeName], if something has to be done to the device once per node.
+	Device string `json:"device,omitempty"`
+
 	// TearingDown says that tearing down has begun, and has to end before the volume can be set up again.
 	TearingDown bool `json:"tearingDown,omitempty"`
 
@@ -75,6 +78,9 @@ func newVolumeRecord(v *podVolume) *volumeRecord {
 	r := &volumeRecord{volumeID: v.id, Volume: v.name, PersistentVolume: v.spec.PersistentVolume, ReadOnly: v.spec.ReadOnly}
 	if v.spec.Volume != nil {
 		r.Source = &v.spec.Volume.VolumeSource
+	}
+	if v.device != nil {
+		r.Device = v.device.id.Device
 	}
 	return r
 }
@@ -199,6 +205,11 @@ func (r *podRecord) check(uid types.UID) error {
 // isLost reports whether nothing but the volume's name is known, because the record was damaged.
 func (r *volumeRecord) isLost() bool { return r.Source == nil && r.PersistentVolume == nil }
 
+// mayBe reports whether the volume is, as far as is known, one of the volumeMode.
+func (r *volumeRecord) mayBe(mode v1.PersistentVolumeMode) bool {
+	return r.isLost() || isBlock(r.spec()) == (mode == v1.PersistentVolumeBlock)
+}
+
 func (r *volumeRecord) check() error {
 	domain, name, _ := strings.Cut(r.Plugin, "/")
 	return errors.Join(
@@ -245,28 +256,50 @@ func removeRecord(host volume.Host, uid types.UID) error {
 	return removeIfEmpty(host.PodDir(uid))
 }
 
-// directoriesOfVolumes lists the volumes of the pod that are there as directories. Whoever asks has made sure that the pod is
+// directoriesOfVolumes lists the volumes of the pod that are there as directories, or as links to raw devices. Whoever asks has made sure that the pod is
 // recorded: otherwise they are those of another program, such as a kubelet.
 func directoriesOfVolumes(host volume.Host, uid types.UID) ([]volumeID, error) {
-	plugins, err := subdirectories(host.PodVolumesDir(uid))
+	var ids []volumeID
+	add := func(plugin, name string) {
+		id := volumeID{Plugin: utilstrings.UnescapeQualifiedName(plugin), Name: name}
+		if volume.CheckName(id.Name) == nil && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	err := eachIn(host.PodVolumesDir(uid), func(plugin string, entry fs.DirEntry) {
+		if entry.IsDir() {
+			// Plugins make volumes beside their place, under the same name behind a dot; a crash may have left only that.
+			add(plugin, strings.TrimPrefix(entry.Name(), "."))
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
-	var ids []volumeID
-	for _, plugin := range plugins {
-		names, err := subdirectories(filepath.Join(host.PodVolumesDir(uid), plugin))
-		if err != nil {
-			return nil, err
+	err = eachIn(podDevicesDir(host, uid), func(plugin string, entry fs.DirEntry) { add(plugin, entry.Name()) })
+	return ids, err
+}
+
+// podDevicesDir holds the links to the pod's raw devices, in a directory for each plugin.
+func podDevicesDir(host volume.Host, uid types.UID) string {
+	return filepath.Join(host.PodDir(uid), "volumeDevices")
+}
+
+// eachIn calls f for what is in the directories in dir. One that does not exist holds nothing.
+func eachIn(dir string, f func(in string, entry fs.DirEntry)) error {
+	names, err := subdirectories(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		entries, err := os.ReadDir(filepath.Join(dir, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
-		for _, name := range names {
-			// Plugins make volumes beside their place, under the same name behind a dot; a crash may have left only that.
-			id := volumeID{Plugin: utilstrings.UnescapeQualifiedName(plugin), Name: strings.TrimPrefix(name, ".")}
-			if volume.CheckName(id.Name) == nil && !slices.Contains(ids, id) {
-				ids = append(ids, id)
-			}
+		for _, entry := range entries {
+			f(name, entry)
 		}
 	}
-	return ids, nil
+	return nil
 }
 
 // subdirectories lists the directories in dir, in the order of their names. A directory that does not exist has none.

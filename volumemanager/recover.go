@@ -47,7 +47,7 @@ func (m *Manager) Recover(ctx context.Context) error {
 }
 
 func (m *Manager) recoverPod(ctx context.Context, uid types.UID) {
-	release, err := m.turns.acquire(ctx, string(uid))
+	release, err := m.turns.Acquire(ctx, string(uid))
 	if err != nil {
 		return
 	}

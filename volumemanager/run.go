@@ -6,6 +6,8 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/klog/v2"
+
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -34,6 +36,11 @@ func (m *Manager) Run(ctx context.Context) error {
 		}
 		return err
 	}
+	m.settlers.Go(func() {
+		if err := m.ReleaseDevices(ctx); err != nil {
+			klog.FromContext(ctx).Error(err, "Devices that no pod uses stay")
+		}
+	})
 	mounts := m.watchMounts(ctx)
 	defer mounts.stop()
 	m.kickAll((*managedPod).suspectAll) // who knows since when nobody has looked
@@ -97,7 +104,7 @@ func (p *managedPod) kick() {
 }
 
 func (p *managedPod) settleTurn(ctx context.Context) {
-	release, err := p.m.turns.acquire(ctx, string(p.uid))
+	release, err := p.m.turns.Acquire(ctx, string(p.uid))
 	p.m.mu.Lock()
 	defer p.m.mu.Unlock()
 	if err == nil { // else ctx has ended

@@ -42,7 +42,7 @@ func (m *Manager) SetUpPod(ctx context.Context, pod *v1.Pod) (PodStatus, error) 
 	if err != nil {
 		return refuse(err)
 	}
-	release, err := m.turns.acquire(ctx, string(pod.UID))
+	release, err := m.turns.Acquire(ctx, string(pod.UID))
 	if err != nil {
 		status.Volumes = m.notBegun(pod, err)
 		return status, fmt.Errorf("pod %s: %w", podName(pod), err)
@@ -132,6 +132,9 @@ func (m *Manager) setUp(ctx context.Context, v *podVolume, recorded *volumeRecor
 		return err
 	}
 	if err := m.checkNothingOnTop(ctx, recorded, v.mounter.Path()); err != nil {
+		return err
+	}
+	if err := m.prepareDevice(ctx, v); err != nil {
 		return err
 	}
 	options := v.options()

@@ -3,6 +3,10 @@
 package volumemanager
 
 import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -12,6 +16,7 @@ type sharing struct {
 	plugin, volume string
 	group          *int64
 	label          string
+	onePod         bool // the volume's only access mode is ReadWriteOncePod
 }
 
 // sharing returns how the volume is used; ok is false if it cannot be in the way of another pod.
@@ -23,7 +28,10 @@ func (v *podVolume) sharing() (s sharing, ok bool) {
 		s.group = v.options().FSGroup
 	}
 	s.label = v.label
-	if s.group == nil && s.label == "" {
+	if pv := v.spec.PersistentVolume; pv != nil {
+		s.onePod = slices.Equal(pv.Spec.AccessModes, []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod})
+	}
+	if s.group == nil && s.label == "" && !s.onePod {
 		return s, false
 	}
 	name, err := v.plugin.VolumeName(v.spec)
@@ -68,6 +76,9 @@ func (p *managedPod) checkSharing(v *managedVolume) error {
 			has, ok := other.recordedAs(o).sharing()
 			if !ok || has.volume != wanted.volume {
 				continue
+			}
+			if wanted.onePod || has.onePod {
+				return volume.Errorf(volume.ErrInUse, "pod %s uses it, and its access mode is ReadWriteOncePod: wait until that pod is gone", other)
 			}
 			if has.group != nil && wanted.group != nil && *has.group != *wanted.group {
 				return volume.Errorf(volume.ErrInUse, "pod %s uses it, and its files belong to that pod's fsGroup %d, not to %d: "+

@@ -63,11 +63,17 @@ type VolumeStatus struct {
 	// Plugin is the name of the plugin that serves it, empty if none does.
 	Plugin string
 
+	// PersistentVolume is the name of the PersistentVolume that it is, empty if it is none, or that is not known.
+	PersistentVolume string
+
 	// Path is the volume's place on the host, empty if it has none.
 	Path string
 
 	// ReadOnly says that containers can only read it.
 	ReadOnly bool
+
+	// Block says that it is a raw device (volumeMode Block), to which Path is a link.
+	Block bool
 
 	// SELinuxRelabel asks the container runtime to give the volume's files the container's SELinux label, see [Mount].
 	SELinuxRelabel bool
@@ -147,7 +153,10 @@ type ContainerStatus struct {
 	// Mounts are those that can be had, parents before what is mounted inside them.
 	Mounts []Mount
 
-	// Missing are those that cannot be had, in the order in which the container lists them.
+	// Devices are the raw devices that can be had, in the order in which the container lists them.
+	Devices []Device
+
+	// Missing are the mounts and devices that cannot be had, in the order in which the container lists them, mounts first.
 	Missing []MissingMount
 }
 

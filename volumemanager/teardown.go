@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volumekit/volumekit/internal/subpath"
@@ -32,7 +33,7 @@ func (m *Manager) TearDownPod(ctx context.Context, uid types.UID) error {
 	if err := errors.Join(m.checkSimple(), volume.CheckPodUID(uid)); err != nil {
 		return err
 	}
-	release, err := m.turns.acquire(ctx, string(uid))
+	release, err := m.turns.Acquire(ctx, string(uid))
 	if err != nil {
 		return fmt.Errorf("pod %s: %w", uid, err)
 	}
@@ -62,6 +63,22 @@ func (m *Manager) tearDown(ctx context.Context, uid types.UID, name string, reco
 	if err != nil {
 		return fmt.Errorf("%w: the volume stays until it is", err)
 	}
+	if blocks, ok := plugin.(volume.BlockVolumePlugin); ok && recorded.mayBe(v1.PersistentVolumeBlock) {
+		if err := unmap(ctx, m.host, blocks, id.Name, uid); err != nil {
+			return err
+		}
+	}
+	if recorded.mayBe(v1.PersistentVolumeFilesystem) {
+		if err := m.unmount(ctx, plugin, uid, name, recorded, r); err != nil {
+			return err
+		}
+	}
+	return m.releaseDevice(ctx, uid, recorded, r)
+}
+
+// unmount takes from the pod what is a directory for it.
+func (m *Manager) unmount(ctx context.Context, plugin volume.VolumePlugin, uid types.UID, name string, recorded *volumeRecord, r *result) error {
+	id := recorded.volumeID
 	unmounter, err := plugin.NewUnmounter(id.Name, uid)
 	if err != nil {
 		return err
@@ -91,11 +108,15 @@ func (m *Manager) removePod(ctx context.Context, uid types.UID, recorded bool) (
 	if err := subpath.Clean(ctx, m.host.PodSubpathsDir(uid)); err != nil {
 		return nil, err
 	}
-	gone, err := removeEmptyTree(m.host.PodVolumesDir(uid))
-	if err != nil {
-		return nil, err
+	allGone := true
+	for _, dir := range []string{m.host.PodVolumesDir(uid), podDevicesDir(m.host, uid)} {
+		gone, err := removeEmptyTree(dir)
+		if err != nil {
+			return nil, err
+		}
+		allGone = allGone && gone
 	}
-	if !gone {
+	if !allGone {
 		left, err := directoriesOfVolumes(m.host, uid)
 		if err != nil || len(left) > 0 {
 			return left, err

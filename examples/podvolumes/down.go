@@ -20,7 +20,7 @@ import (
 )
 
 func down(ctx context.Context, args []string, s streams) error {
-	o, err := parse("down", args, "f", "pod", "all")
+	o, err := parse("down", args, "f", "pod", "all", "claims")
 	if err != nil {
 		return err
 	}
@@ -30,12 +30,16 @@ func down(ctx context.Context, args []string, s streams) error {
 	ctx, cancel := o.limit(ctx)
 	defer cancel()
 	selected := selection{all: o.all, names: o.pods}
+	wanted := func(types.NamespacedName) bool { return o.claims && o.all }
 	if len(o.files) > 0 {
 		loaded, err := load(ctx, o.files, s)
 		if err != nil {
 			return err
 		}
 		selected.pods = loaded.Pods
+		if o.claims {
+			wanted = isClaimOf(loaded.Objects)
+		}
 	}
 	plugins, err := openPlugins(ctx, o, volume.Host{})
 	if err != nil {
@@ -76,6 +80,16 @@ func down(ctx context.Context, args []string, s streams) error {
 	}
 	_, _ = fmt.Fprintf(s.out, "the volumes of %d pods are gone\n", gone)
 	if o.all {
+		errs = append(errs, manager.ReleaseDevices(ctx))
+	}
+	book := openBook(plugins.Host(), s)
+	deleted, claimErrs := deleteClaims(ctx, book, plugins, wanted, s)
+	if errs = append(errs, claimErrs...); deleted > 0 {
+		_, _ = fmt.Fprintf(s.out, "the volumes of %d claims are deleted\n", deleted)
+	}
+	if kept := len(book.Entries()); o.all && kept > 0 {
+		_, _ = fmt.Fprintf(s.out, "the volumes of %d claims stay (down -claims deletes them)\n", kept)
+	} else if o.all {
 		errs = append(errs, manager.Close())
 		errs = append(errs, checkEmpty(root, errs))
 	}
@@ -116,6 +130,9 @@ func (o *options) checkSelection() error {
 		if given {
 			ways++
 		}
+	}
+	if o.claims && len(o.pods) > 0 {
+		return misuse("-claims goes with -f FILE, whose claims are deleted, or with -all")
 	}
 	if ways != 1 {
 		return misuse("say which pods: with -f FILE, with -pod NAMESPACE/NAME, or with -all, and with one of them only")

@@ -5,9 +5,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volumekit/volumekit/volume"
@@ -133,6 +135,15 @@ func viewOf(pod *volumemanager.PodStatus, container string) (view, error) {
 			return view{}, fmt.Errorf("%s: nothing is known of its volume %q", seen.Container, m.Volume)
 		}
 		seen.Mounts = append(seen.Mounts, viewMount{Mount: m, VolumePath: v.Path})
+	}
+	for _, d := range c.Devices {
+		// To the command the node of the device is mounted; the link to it is the host's.
+		node, err := filepath.EvalSymlinks(d.Source)
+		if err != nil {
+			return view{}, fmt.Errorf("%s: device %s: %w", seen.Container, d.Destination, err)
+		}
+		seen.Mounts = append(seen.Mounts, viewMount{VolumePath: node, Mount: volumemanager.Mount{Volume: d.Volume, Source: node,
+			Destination: d.Destination, ReadOnly: d.ReadOnly, Propagation: v1.MountPropagationNone}})
 	}
 	return seen, nil
 }

@@ -17,6 +17,7 @@ type options struct {
 	files   list
 	pods    list
 	all     bool
+	claims  bool // their volumes are to be deleted
 	root    string
 	output  string
 	listen  string
@@ -53,6 +54,8 @@ func parse(command string, args []string, have ...string) (*options, error) {
 			flags.Var(&o.pods, "pod", "")
 		case "all":
 			flags.BoolVar(&o.all, "all", false, "")
+		case "claims":
+			flags.BoolVar(&o.claims, "claims", false, "")
 		case "listen":
 			flags.StringVar(&o.listen, "listen", defaultListen, "")
 		case "o":

@@ -30,8 +30,8 @@ usage:
       set up every volume of every pod, and show where it is
   podvolumes status [-o json] [-root DIR] [-timeout DURATION]
       show what is set up, with the sizes used and the limits
-  podvolumes down (-f FILE... | -pod NAMESPACE/NAME... | -all) [-root DIR] [-timeout DURATION]
-      take the volumes away
+  podvolumes down (-f FILE... | -pod NAMESPACE/NAME... | -all) [-claims] [-root DIR] [-timeout DURATION]
+      take the volumes away; with -claims, delete what was provisioned for claims, too, unless its reclaim policy is Retain
   podvolumes exec NAMESPACE/POD CONTAINER [-root DIR] [-timeout DURATION] -- COMMAND [ARGUMENT]...
       run a command that sees a container's mounts, and the host's programs (Linux only)
   podvolumes run -f DIR [-listen ADDRESS:PORT] [-root DIR] [-timeout DURATION]
@@ -40,7 +40,8 @@ usage:
 
 A command gives up after DURATION, 2m unless you say otherwise; run it again and it goes on.
 FILE is YAML or JSON, a directory of such files, or "-" for standard input; -f and -pod can be repeated.
-The manifests may hold ConfigMaps, Secrets, ServiceAccounts, PersistentVolumes and PersistentVolumeClaims beside the pods. What
+The manifests may hold ConfigMaps, Secrets, ServiceAccounts, PersistentVolumes, PersistentVolumeClaims and StorageClasses beside
+the pods. A claim whose class has the provisioner volumekit.io/blockdev or volumekit.io/hostpath is given a volume, for ever. What
 volumes hold of them is kept in memory, which needs root. With -content-on-disk, which every command takes, it is kept in
 directories: then secrets and tokens stay on the disk, even after the volumes are gone.
 DIR is where everything is kept; by default /var/lib/podvolumes, and for an ordinary user

@@ -29,6 +29,7 @@ type wantedPods struct {
 	dir     manifestDir
 	source  *objectSource
 	manager *volumemanager.Manager
+	claims  *claimKeeper
 	s       streams
 
 	mu       sync.Mutex
@@ -47,6 +48,7 @@ func (w *wantedPods) follow(ctx context.Context) {
 	}
 	// Before the pods: who wants an object that has come with its pod does not wait for it.
 	objects, twice := w.dir.objects()
+	objects = withDefaultClass(objects)
 	faults = append(faults, twice...)
 	if err == nil && unknown == "" {
 		faults = append(faults, w.source.replace(objects)...)
@@ -65,6 +67,7 @@ func (w *wantedPods) follow(ctx context.Context) {
 	if err != nil {
 		faults = append(faults, strings.Split(err.Error(), "\n")...)
 	}
+	w.claims.follow(objects, pods)
 	w.mu.Lock()
 	before := w.reported
 	w.reported = faults
@@ -80,7 +83,7 @@ func (w *wantedPods) follow(ctx context.Context) {
 func (w *wantedPods) faults() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.reported
+	return slices.Concat(w.reported, w.claims.faults())
 }
 
 // manifestDir holds what the manifests of a directory stand for, file by file. A file that cannot be understood stands for what

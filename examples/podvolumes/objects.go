@@ -5,8 +5,10 @@ package main
 import (
 	"fmt"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/volumekit/volumekit/examples/podvolumes/internal/claims"
 	"github.com/volumekit/volumekit/examples/podvolumes/internal/manifest"
 	"github.com/volumekit/volumekit/objects"
 	"github.com/volumekit/volumekit/objects/localissuer"
@@ -18,6 +20,9 @@ import (
 type objectSource struct {
 	store *objects.Store
 	host  volume.Host
+
+	// book holds the volumes that claims were given, which are there beside those of the manifests. Nil holds none.
+	book *claims.Book
 }
 
 func newObjectSource() (*objectSource, error) {
@@ -35,6 +40,9 @@ func (s *objectSource) replace(all []manifest.Object) (faults []string) {
 	for i := range all {
 		typed[i] = all[i].Object
 	}
+	for _, pv := range s.given() {
+		typed = append(typed, pv)
+	}
 	if s.store.Replace(typed...) == nil {
 		return nil
 	}
@@ -48,7 +56,20 @@ func (s *objectSource) add(all []manifest.Object) (faults []string) {
 			faults = append(faults, fmt.Sprintf("%s: %v", all[i].Origin, err))
 		}
 	}
+	for _, pv := range s.given() {
+		if err := s.store.Set(pv); err != nil {
+			faults = append(faults, err.Error())
+		}
+	}
 	return faults
+}
+
+// given returns the volumes that claims were given.
+func (s *objectSource) given() []*v1.PersistentVolume {
+	if s.book == nil {
+		return nil
+	}
+	return s.book.Volumes()
 }
 
 // fill makes the objects of manifests those that there are. What is wrong with any of them is complained about.

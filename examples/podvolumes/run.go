@@ -49,7 +49,9 @@ func runManager(ctx context.Context, args []string, s streams) error {
 	}
 	defer func() { _ = manager.Close() }()
 
-	wanted := &wantedPods{dir: manifestDir{path: o.files[0]}, source: source, manager: manager, s: s}
+	source.book = openBook(plugins.Host(), s)
+	keeper := newClaimKeeper(source, manager, plugins, s)
+	wanted := &wantedPods{dir: manifestDir{path: o.files[0]}, source: source, manager: manager, claims: keeper, s: s}
 	status := statushttp.New(manager, statushttp.Options{Title: "Volumes of " + o.files[0], Notices: wanted.faults})
 	defer status.Close()
 	server := &http.Server{Handler: onlyFromHere(status), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: time.Minute}
@@ -76,6 +78,7 @@ func runManager(ctx context.Context, args []string, s streams) error {
 	})
 	wanted.follow(ctx)
 	begin(func() error { return manager.Run(ctx) })
+	begin(func() error { return keeper.run(ctx) })
 	_, _ = fmt.Fprintf(s.out, "manifests in %s, volumes in %s, state at http://%s/\n", o.files[0], plugins.Host().Root, listener.Addr())
 	for {
 		select {

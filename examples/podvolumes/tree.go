@@ -36,6 +36,9 @@ func showTree(pods []reportedPod, out io.Writer) error {
 			for _, m := range c.Mounts {
 				e.below = append(e.below, entry{columns: []string{readable(m.Destination), mountText(&m)}})
 			}
+			for _, d := range c.Devices {
+				e.below = append(e.below, entry{columns: []string{readable(d.Destination), deviceText(&d)}})
+			}
 			for _, m := range c.Missing {
 				e.below = append(e.below, entry{columns: []string{readable(m.Destination), missingText(&m)}})
 			}
@@ -91,6 +94,13 @@ func mountText(m *volumemanager.Mount) string {
 		text += ", " + option
 	}
 	return text
+}
+
+func deviceText(d *volumemanager.Device) string {
+	if d.ReadOnly {
+		return d.Volume + ", raw device, read-only"
+	}
+	return d.Volume + ", raw device, read-write"
 }
 
 func missingText(m *volumemanager.MissingMount) string {

@@ -7,6 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/volumekit/volumekit/examples/podvolumes/internal/manifest"
 	"github.com/volumekit/volumekit/internal/parallel"
@@ -31,9 +34,6 @@ func up(ctx context.Context, args []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	if err := source.fill(loaded.Objects, s); err != nil {
-		return err
-	}
 	plugins, err := openPlugins(ctx, o, source.host)
 	if err != nil {
 		return err
@@ -44,6 +44,12 @@ func up(ctx context.Context, args []string, s streams) error {
 		return err
 	}
 	defer func() { _ = manager.Close() }()
+	source.book = openBook(plugins.Host(), s)
+	loaded.Objects = withDefaultClass(loaded.Objects)
+	unprovisioned := provision(ctx, source.book, loaded.Objects, podsOf(loaded.Pods))
+	if err := source.fill(loaded.Objects, s); err != nil {
+		return err
+	}
 
 	statuses := make([]volumemanager.PodStatus, len(loaded.Pods))
 	progress := newProgress(s.err, "set up", len(loaded.Pods))
@@ -53,6 +59,9 @@ func up(ctx context.Context, args []string, s streams) error {
 		progress.step()
 	})
 	progress.end()
+	if err := finishGrowing(ctx, source.book, manager); err != nil {
+		unprovisioned = append(unprovisioned, strings.Split(err.Error(), "\n")...)
+	}
 
 	pods := make([]reportedPod, len(statuses))
 	for i, status := range statuses {
@@ -67,7 +76,13 @@ func up(ctx context.Context, args []string, s streams) error {
 	if len(pods) == 0 {
 		s.complain("note: there are no pods in what was given")
 	}
+	for _, fault := range unprovisioned {
+		s.complain("%s", fault)
+	}
 	err = complainAbout(pods, s)
+	if err == nil && len(unprovisioned) > 0 {
+		err = errNotServed
+	}
 	if !o.onDisk && lacksMemory(pods) {
 		s.complain("note: with -content-on-disk, config maps, secrets and the like need no root, but stay on the disk")
 	}
@@ -75,6 +90,14 @@ func up(ctx context.Context, args []string, s streams) error {
 		return fmt.Errorf("%w: %s; run the same command again to go on", context.Cause(ctx), tally(pods))
 	}
 	return err
+}
+
+func podsOf(loaded []manifest.Pod) []*v1.Pod {
+	pods := make([]*v1.Pod, len(loaded))
+	for i := range loaded {
+		pods[i] = loaded[i].Pod
+	}
+	return pods
 }
 
 // lacksMemory reports whether a volume that could be on disk is not there because its file system must not be mounted.

@@ -33,7 +33,7 @@ var (
 		"k8s.io/utils",
 	}
 	// plugin is what a plugin knows of this module: no other plugin, no manager and no controller.
-	plugin = []string{"volume", "internal", "internal/podfield", "internal/volumedir"}
+	plugin = []string{"volume", "internal", "internal/podfield", "internal/provisioning", "internal/turns", "internal/volumedir"}
 	// controller is what a controller is written with.
 	controller = with("k8s.io/client-go", "k8s.io/component-helpers")
 )
@@ -61,7 +61,7 @@ var layout = []rule{
 	)},
 	{folder: "plugins", own: []string{"volume", "emptydir", "hostpath", "nfs", "blockdev", "flex", "projected"}, others: base, light: true},
 
-	{folder: "volumemanager", own: []string{"volume", "internal", "internal/podfield"}, others: with(
+	{folder: "volumemanager", own: []string{"volume", "internal", "internal/blockmap", "internal/podfield", "internal/turns"}, others: with(
 		"github.com/opencontainers/runtime-spec",
 		"github.com/opencontainers/selinux",
 		"k8s.io/component-helpers/scheduling/corev1/nodeaffinity",
@@ -90,6 +90,9 @@ var layout = []rule{
 		"k8s.io/utils",
 	}, light: true},
 	{folder: "internal/podfield", own: []string{"volume"}, others: base, light: true},
+	{folder: "internal/blockmap", own: []string{"internal", "volume"}, others: base, light: true},
+	{folder: "internal/provisioning", own: []string{"volume"}, others: base, light: true},
+	{folder: "internal/turns", own: []string{"volume"}, others: base, light: true},
 	{folder: "internal/volumedir", own: []string{"internal", "volume"}, others: base, light: true},
 	{folder: "internal/mountns", others: []string{"github.com/moby/sys/mountinfo", "go.uber.org/goleak", "golang.org/x/sys"}, light: true},
 

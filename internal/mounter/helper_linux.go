@@ -3,14 +3,14 @@
 package mounter
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
-	"time"
+
+	"github.com/volumekit/volumekit/internal/program"
 )
 
 // findHelper returns the program that mounts this type of file system. For "fuse.sshfs" that is mount.fuse.sshfs or else
@@ -31,13 +31,8 @@ func (m *Mounter) findHelper(fstype string) (path string, found bool) {
 	return "", false
 }
 
-const (
-	// helperOutput is how many bytes of a helper program's output go into an error.
-	helperOutput = 4096
-	// helperLinger is how long output is awaited of a helper program that has ended, but has left a daemon that holds
-	// the pipe.
-	helperLinger = 200 * time.Millisecond
-)
+// helperOutput is how many bytes of a helper program's output go into an error.
+const helperOutput = 4096
 
 // runHelper runs a helper program with the arguments of mount(8), see there under "External helpers".
 func runHelper(path, source, target, fstype string, opts *options) error {
@@ -51,19 +46,23 @@ func runHelper(path, source, target, fstype string, opts *options) error {
 	if strings.Contains(fstype, ".") {
 		args = append(args, "-t", fstype)
 	}
-	// So much more than what is shown that no sensitive option is cut where it could not be recognised.
-	output := head{limit: helperOutput + len(opts.helperList())}
-	cmd := exec.Command(path, args...)
-	cmd.Stdout, cmd.Stderr = &output, &output
-	cmd.WaitDelay = helperLinger
-	// Out of reach of the terminal's Ctrl-C: an interrupted mount leaves nobody knows what.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
-		said := strings.TrimSpace(opts.mask(string(output.bytes), helperOutput))
+	cmd := program.Command{
+		Name: path,
+		Args: args,
+		// So much more than what is shown that no sensitive option is cut where it could not be recognised.
+		Head: helperOutput + len(opts.helperList()),
+	}
+	if output, err := cmd.Run(context.Background()); err != nil {
+		var exited *program.ExitError
+		if !errors.As(err, &exited) {
+			return err
+		}
+		said := strings.TrimSpace(opts.mask(string(output), helperOutput))
 		if said == "" {
 			said = "no output"
 		}
-		return fmt.Errorf("%s: %w: %s", path, err, said)
+		// Not %w of the whole: its text has the output with the sensitive options.
+		return fmt.Errorf("%s: %w: %s", path, exited.Err, said)
 	}
 	if len(opts.propagation) == 0 {
 		return nil
@@ -83,15 +82,4 @@ func (o *options) helperList() string {
 		}
 	}
 	return strings.Join(texts, ",")
-}
-
-// head keeps the beginning of what is written.
-type head struct {
-	limit int
-	bytes []byte
-}
-
-func (h *head) Write(p []byte) (int, error) {
-	h.bytes = append(h.bytes, p[:min(len(p), h.limit-len(h.bytes))]...)
-	return len(p), nil
 }

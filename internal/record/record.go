@@ -2,9 +2,9 @@
 
 // Package record keeps small JSON files that say what is about to be done, so that it can be undone after a crash.
 //
-// A record is whole or absent: it is written under a temporary name and renamed. Records are not fsynced: they stand for
-// things, such as mounts, that do not outlive a power cut either. After one a record can be empty or cut short, which Read
-// reports as damage.
+// A record is whole or absent: it is written under a temporary name and renamed. Those that Write makes are not fsynced: they
+// stand for things, such as mounts, that do not outlive a power cut either. After one such a record can be empty or cut short,
+// which Read reports as damage. What does outlive it, such as a device that is attached, is for WriteDurably.
 package record
 
 import (
@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 )
 
@@ -38,6 +39,16 @@ type envelope struct {
 // Write makes the file at path hold content, with the version that Read shall ask for, and makes the directories that
 // it needs. It replaces an older record at once. Nobody else may be writing the same record.
 func Write(path string, version int, content any) error {
+	return writeWhole(path, version, content, func(*os.File) error { return nil }, func(string) error { return nil })
+}
+
+// WriteDurably is Write for what has to be there after a power cut: when it returns nil, the record is on the disk.
+func WriteDurably(path string, version int, content any) error {
+	return writeWhole(path, version, content, (*os.File).Sync, syncDirectory)
+}
+
+// writeWhole calls syncFile before the record has its name, and syncDir on its directory afterwards.
+func writeWhole(path string, version int, content any, syncFile func(*os.File) error, syncDir func(string) error) error {
 	raw, err := json.Marshal(content)
 	if err != nil {
 		return fmt.Errorf("encode record %s: %w", path, err)
@@ -47,9 +58,11 @@ func Write(path string, version int, content any) error {
 		return fmt.Errorf("encode record %s: %w", path, err)
 	}
 	for attempt := 1; ; attempt++ {
-		err := write(path, data)
+		err := write(path, data, syncFile)
 		if err == nil {
-			return nil
+			if err = syncDir(filepath.Dir(path)); err == nil {
+				return nil
+			}
 		}
 		if !errors.Is(err, fs.ErrNotExist) || attempt == creationAttempts {
 			return fmt.Errorf("write record %s: %w", path, err)
@@ -66,13 +79,16 @@ func Write(path string, version int, content any) error {
 	}
 }
 
-func write(path string, data []byte) error {
+func write(path string, data []byte, sync func(*os.File) error) error {
 	unfinished := temporary(path)
 	file, err := create(unfinished)
 	if err != nil {
 		return err
 	}
 	_, err = file.Write(data)
+	if err == nil {
+		err = sync(file)
+	}
 	err = errors.Join(err, file.Close())
 	if err == nil {
 		err = os.Rename(unfinished, path)
@@ -81,6 +97,25 @@ func write(path string, data []byte) error {
 		_ = os.Remove(unfinished)
 	}
 	return err
+}
+
+// syncDirectory has the kernel write the names in a directory to the disk, and those of the two above it, which may have been made
+// for it.
+func syncDirectory(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil // it has no such call
+	}
+	for range 3 {
+		d, err := os.Open(dir)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(d.Sync(), d.Close()); err != nil {
+			return fmt.Errorf("sync %s: %w", dir, err)
+		}
+		dir = filepath.Dir(dir)
+	}
+	return nil
 }
 
 // create makes a file in the place of what a crash has left there. Whatever that is, it is not opened: a link leads elsewhere,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package volumemanager
+// Package turns has those wait for each other who work on the same thing.
+package turns
 
 import (
 	"context"
@@ -10,8 +11,8 @@ import (
 	"github.com/volumekit/volumekit/volume"
 )
 
-// serial has those wait for each other who use the same key.
-type serial struct {
+// Turns are the rights to use keys, each by one at a time. The zero value is ready, and its methods may be called concurrently.
+type Turns struct {
 	mu   sync.Mutex
 	keys map[string]*turn
 }
@@ -22,9 +23,9 @@ type turn struct {
 	users int           // those who run or wait
 }
 
-// acquire waits for the operations of the key that were there before. An error says that ctx ended first; it matches
-// volume.ErrUncertain if there was such an operation. Without an error release must be called once.
-func (s *serial) acquire(ctx context.Context, key string) (release func(), err error) {
+// Acquire waits for the operations of the key that were there before. An error says that ctx ended first; it matches
+// [volume.ErrUncertain] if there was such an operation. Without an error release must be called once.
+func (s *Turns) Acquire(ctx context.Context, key string) (release func(), err error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("not begun: %w", context.Cause(ctx))
 	}
@@ -41,7 +42,7 @@ func (s *serial) acquire(ctx context.Context, key string) (release func(), err e
 	}, nil
 }
 
-func (s *serial) join(key string) *turn {
+func (s *Turns) join(key string) *turn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.keys[key]
@@ -57,7 +58,7 @@ func (s *serial) join(key string) *turn {
 	return t
 }
 
-func (s *serial) leave(key string, t *turn) {
+func (s *Turns) leave(key string, t *turn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.users--

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package hostpath
+package provisioning
 
 import (
 	"context"
@@ -13,9 +13,10 @@ import (
 	"github.com/volumekit/volumekit/volume"
 )
 
-// affinity returns what binds a volume to this node: nil if the node has no name.
-func (p *Plugin) affinity(ctx context.Context, options volume.ProvisionOptions) (*v1.VolumeNodeAffinity, error) {
-	labels, err := p.nodeLabels(ctx, options.SelectedNode)
+// NodeAffinity returns what binds a volume to this node: nil if the node has no name. It refuses another node that was selected, and
+// allowedTopologies of the class that leave this one out.
+func NodeAffinity(ctx context.Context, host volume.Host, options volume.ProvisionOptions) (*v1.VolumeNodeAffinity, error) {
+	labels, err := nodeLabels(ctx, host, options.SelectedNode)
 	if err != nil {
 		return nil, err
 	}
@@ -36,17 +37,17 @@ func (p *Plugin) affinity(ctx context.Context, options volume.ProvisionOptions) 
 
 // nodeLabels returns the labels of this node as far as they can be known, the host name always; nil if the node has no
 // name. selected is the node that was chosen for the volume, which must be this one; nil if none was.
-func (p *Plugin) nodeLabels(ctx context.Context, selected *v1.Node) (map[string]string, error) {
-	name := p.host.NodeName
+func nodeLabels(ctx context.Context, host volume.Host, selected *v1.Node) (map[string]string, error) {
+	name := host.NodeName
 	switch {
 	case selected != nil && name == "":
 		return nil, volume.Errorf(volume.ErrInvalid, "node %s was selected, but this node has no name: set volume.Host.NodeName", selected.Name)
 	case selected != nil && selected.Name != string(name):
-		return nil, volume.Errorf(volume.ErrInvalid, "node %s was selected, but directories are made on this node, %s", selected.Name, name)
+		return nil, volume.Errorf(volume.ErrInvalid, "node %s was selected, but volumes are made on this node, %s", selected.Name, name)
 	case name == "":
 		return nil, nil
-	case selected == nil && p.host.Nodes != nil:
-		node, err := p.host.Nodes.Node(ctx, name)
+	case selected == nil && host.Nodes != nil:
+		node, err := host.Nodes.Node(ctx, name)
 		if err != nil {
 			return nil, fmt.Errorf("look up the labels of node %s: %w", name, err)
 		}
@@ -77,12 +78,12 @@ func topologyMatches(term v1.TopologySelectorTerm, labels map[string]string) boo
 	return true
 }
 
-// checkAffinity refuses a volume that is on another node.
-func (p *Plugin) checkAffinity(ctx context.Context, pv *v1.PersistentVolume) error {
+// CheckNode refuses a volume that is on another node.
+func CheckNode(ctx context.Context, host volume.Host, pv *v1.PersistentVolume) error {
 	if pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil {
 		return nil
 	}
-	labels, err := p.nodeLabels(ctx, nil)
+	labels, err := nodeLabels(ctx, host, nil)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package volumemanager
+package turns
 
 import (
 	"context"
@@ -13,12 +13,12 @@ import (
 )
 
 func TestThoseWhoUseOneKeyNeverOverlap(t *testing.T) {
-	var s serial
+	var s Turns
 	var inside, total atomic.Int32
 	var running sync.WaitGroup
 	for range 100 {
 		running.Go(func() {
-			release, err := s.acquire(t.Context(), "key")
+			release, err := s.Acquire(t.Context(), "key")
 			if !assert.NoError(t, err) {
 				return
 			}
@@ -34,26 +34,26 @@ func TestThoseWhoUseOneKeyNeverOverlap(t *testing.T) {
 }
 
 func TestWaitingForAKeyEndsWithTheContextAndHoldsUpNoOtherKey(t *testing.T) {
-	var s serial
-	release, err := s.acquire(t.Context(), "held")
+	var s Turns
+	release, err := s.Acquire(t.Context(), "held")
 	require.NoError(t, err)
-	other, err := s.acquire(t.Context(), "other")
+	other, err := s.Acquire(t.Context(), "other")
 	require.NoError(t, err)
 	other()
 
 	ctx, cancel := context.WithCancel(t.Context())
 	waiting := make(chan error)
 	go func() {
-		_, err := s.acquire(ctx, "held")
+		_, err := s.Acquire(ctx, "held")
 		waiting <- err
 	}()
 	cancel()
 	require.ErrorIs(t, <-waiting, context.Canceled)
-	_, err = s.acquire(ctx, "free")
+	_, err = s.Acquire(ctx, "free")
 	require.ErrorContains(t, err, "not begun")
 
 	release()
-	again, err := s.acquire(t.Context(), "held")
+	again, err := s.Acquire(t.Context(), "held")
 	require.NoError(t, err, "the key is free again")
 	again()
 	assert.Empty(t, s.keys)

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package blockdev
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/volumekit/volumekit/internal/filesystem"
+	"github.com/volumekit/volumekit/internal/mountns"
+	"github.com/volumekit/volumekit/internal/record"
+	"github.com/volumekit/volumekit/volume"
+)
+
+// mountDevice mounts the device of a volume, for the time of the test.
+func mountDevice(t *testing.T, p *Plugin, spec *volume.Spec) error {
+	t.Helper()
+	d := deviceMounter{p}
+	path, err := d.DeviceMountPath(spec)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, d.UnmountDevice(context.Background(), path)) })
+	return d.MountDevice(t.Context(), spec, "", path, volume.DeviceMountOptions{})
+}
+
+func contentOf(t *testing.T, path string) filesystem.Content {
+	t.Helper()
+	content, err := filesystem.Probe(t.Context(), path)
+	require.NoError(t, err)
+	return content
+}
+
+func runProgram(t *testing.T, name string, args ...string) {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
+func TestOnlyABlankDeviceIsFormatted(t *testing.T) {
+	mountns.RequirePrivate(t)
+	dir := t.TempDir()
+	image := func(name string) string { return newImage(t, filepath.Join(dir, name), 64<<20) }
+	damaged := image("damaged")
+	runProgram(t, "mkfs.ext4", "-q", damaged)
+	overwrite(t, damaged, 0, make([]byte, 4096))
+	partitioned := image("partitioned")
+	overwrite(t, partitioned, 510, []byte{0x55, 0xaa})
+	text := image("text")
+	overwrite(t, text, 1<<20, []byte("somebody's"))
+	unreadable := image("unreadable")
+	broken := attachedDevice(t, unreadable)
+	require.NoError(t, os.Truncate(unreadable, 0))
+
+	for _, test := range []struct {
+		name, path string
+		says       string
+		kind       error
+	}{
+		{"an ext4 whose first block was overwritten", damaged, "ext4 backup superblock", volume.ErrInvalid},
+		{"a partition table", partitioned, "boot sector", volume.ErrInvalid},
+		{"data that nothing is known of", text, "data of unknown kind at offset 1048576", volume.ErrInvalid},
+		{"a device that cannot be read", broken, "it is not known what is on " + broken, volume.ErrUncertain},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			before, _ := os.ReadFile(test.path)
+			err := mountDevice(t, newPlugin(t), localVolume(test.path, ""))
+			require.ErrorIs(t, err, test.kind)
+			assert.ErrorContains(t, err, test.says)
+			after, _ := os.ReadFile(test.path)
+			assert.Equal(t, before, after)
+		})
+	}
+	blank := image("blank")
+	require.NoError(t, mountDevice(t, newPlugin(t), localVolume(blank, "")))
+	assert.Equal(t, "ext4", contentOf(t, blank).Type)
+}
+
+func overwrite(t *testing.T, path string, at int64, data []byte) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteAt(data, at)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+}
+
+func TestAFileSystemThatIsThereIsTakenOrRefused(t *testing.T) {
+	mountns.RequirePrivate(t)
+	image := newImage(t, filepath.Join(t.TempDir(), "image"), 320<<20)
+	runProgram(t, "mkfs.xfs", "-q", image)
+	before := contentOf(t, image)
+	err := mountDevice(t, newPlugin(t), localVolume(image, "ext4"))
+	require.ErrorIs(t, err, volume.ErrInvalid)
+	assert.ErrorContains(t, err, "has the file system xfs, and local.fsType asks for ext4")
+	require.NoError(t, mountDevice(t, newPlugin(t), localVolume(image, "")))
+	assert.Equal(t, before, contentOf(t, image))
+}
+
+func TestAReadOnlyDeviceIsNotFormatted(t *testing.T) {
+	mountns.RequirePrivate(t)
+	spec := localVolume(newImage(t, filepath.Join(t.TempDir(), "image"), 64<<20), "")
+	spec.PersistentVolume.Spec.MountOptions = []string{"ro"}
+	err := mountDevice(t, newPlugin(t), spec)
+	require.ErrorIs(t, err, volume.ErrInvalid)
+	assert.ErrorContains(t, err, "to be mounted read-only, so none is made")
+	assert.True(t, contentOf(t, spec.PersistentVolume.Spec.Local.Path).Blank)
+}
+
+// TestWhatAnInterruptedMkfsLeftIsFormattedAgain has the head of a file system as mkfs.xfs leaves it when it is killed.
+func TestWhatAnInterruptedMkfsLeftIsFormattedAgain(t *testing.T) {
+	mountns.RequirePrivate(t)
+	const inProgress = 126
+	const ours, others = "6a1c3c1e-3b54-4b3f-8f61-0d0d1ba1e6a5", "7b2d4d2f-4c65-4c40-9072-1e1e2cb2f7b6"
+	for name, test := range map[string]struct {
+		recorded string
+		boot     string
+		made     bool
+	}{
+		"it was recorded":               {recorded: ours, boot: bootID(), made: true},
+		"another one was recorded":      {recorded: others, boot: bootID()},
+		"it was recorded before a boot": {recorded: ours, boot: "another"},
+		"nothing was recorded":          {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			image := newImage(t, filepath.Join(t.TempDir(), "image"), 320<<20)
+			runProgram(t, "mkfs.xfs", "-q", "-m", "uuid="+ours, image)
+			overwrite(t, image, inProgress, []byte{1})
+			p := newPlugin(t)
+			spec := localVolume(image, "xfs")
+			if test.recorded != "" {
+				found, err := (source{path: image}).find(t.Context())
+				require.NoError(t, err)
+				begun := formatting{Device: identityOf(found), Bytes: 320 << 20, Boot: test.boot, Type: "xfs", UUID: test.recorded}
+				require.NoError(t, record.WriteDurably(p.formattingPath("pv-1"), formattingVersion, begun))
+			}
+			err := mountDevice(t, p, spec)
+			if !test.made {
+				require.ErrorIs(t, err, volume.ErrInvalid)
+				assert.ErrorContains(t, err, "unfinished xfs")
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, ours, contentOf(t, image).UUID)
+			assert.NoFileExists(t, p.formattingPath("pv-1"))
+		})
+	}
+}
+
+func TestADamagedFileSystemIsRepairedOrRefused(t *testing.T) {
+	mountns.RequirePrivate(t)
+	dir := t.TempDir()
+	dirty := newImage(t, filepath.Join(dir, "dirty"), 64<<20)
+	runProgram(t, "mkfs.ext4", "-q", dirty)
+	runProgram(t, "debugfs", "-w", "-R", "ssv state 2", dirty) // it has errors
+	require.NoError(t, mountDevice(t, newPlugin(t), localVolume(dirty, "")))
+
+	broken := newImage(t, filepath.Join(dir, "broken"), 64<<20)
+	runProgram(t, "mkfs.ext4", "-q", broken)
+	runProgram(t, "debugfs", "-w", "-R", "clri <2>", broken) // no root directory
+	runProgram(t, "debugfs", "-w", "-R", "ssv state 2", broken)
+	err := mountDevice(t, newPlugin(t), localVolume(broken, ""))
+	require.ErrorIs(t, err, volume.ErrInvalid)
+	assert.ErrorContains(t, err, "is damaged, and is not mounted")
+}
+
+func TestADeviceThatSomebodyUsesIsNotFormatted(t *testing.T) {
+	mountns.RequirePrivate(t)
+	device := attachedDevice(t, newImage(t, filepath.Join(t.TempDir(), "image"), 64<<20))
+	held, err := os.OpenFile(device, os.O_RDONLY|unix.O_EXCL, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = held.Close() })
+	err = mountDevice(t, newPlugin(t), localVolume(device, ""))
+	require.ErrorIs(t, err, volume.ErrInUse)
+	assert.ErrorContains(t, err, "somebody uses it")
+	assert.True(t, contentOf(t, device).Blank)
+}

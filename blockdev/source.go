@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package blockdev
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/volumekit/volumekit/volume"
+)
+
+// source is a PersistentVolume's source, checked.
+type source struct {
+	name         string // the PersistentVolume's
+	path         string
+	fsType       string // empty: what is there, ext4 where nothing is
+	mountOptions []string
+	readOnly     bool // for all pods
+}
+
+// localOf returns the local source of spec, nil if it has none.
+func localOf(spec *volume.Spec) *v1.LocalVolumeSource {
+	if spec == nil || spec.PersistentVolume == nil {
+		return nil
+	}
+	return spec.PersistentVolume.Spec.Local
+}
+
+func errNoSource(spec *volume.Spec) error {
+	return volume.Errorf(volume.ErrInvalid, "volume %q is no PersistentVolume with a local source", spec.Name())
+}
+
+func isBlock(spec *volume.Spec) bool {
+	mode := spec.PersistentVolume.Spec.VolumeMode
+	return mode != nil && *mode == v1.PersistentVolumeBlock
+}
+
+// checkSpec checks the whole source.
+func checkSpec(spec *volume.Spec) (source, error) {
+	local := localOf(spec)
+	if local == nil {
+		return source{}, errNoSource(spec)
+	}
+	pv := spec.PersistentVolume
+	s := source{name: pv.Name, path: local.Path, mountOptions: mountOptionsOf(pv)}
+	if err := checkPath(local.Path); err != nil {
+		return source{}, err
+	}
+	if local.FSType != nil {
+		s.fsType = *local.FSType
+	}
+	if isBlock(spec) {
+		switch {
+		case s.fsType != "":
+			return source{}, volume.Errorf(volume.ErrInvalid, "local.fsType %q has no effect on a raw device (volumeMode Block): remove it", s.fsType)
+		case len(s.mountOptions) > 0:
+			return source{}, volume.Errorf(volume.ErrInvalid, "mountOptions have no effect on a raw device (volumeMode Block): remove them")
+		}
+	} else if !slices.Contains([]string{"", "ext4", "ext3", "ext2", "xfs", "btrfs"}, s.fsType) {
+		return source{}, volume.Errorf(volume.ErrNotSupported, "local.fsType %q is none of ext4, xfs, btrfs, ext3 and ext2", s.fsType)
+	}
+	s.readOnly = slices.Contains(s.mountOptions, "ro") || slices.Equal(pv.Spec.AccessModes, []v1.PersistentVolumeAccessMode{v1.ReadOnlyMany})
+	return s, nil
+}
+
+// mountOptionsOf returns the mount options of a PersistentVolume; the annotation is the older way of giving them.
+func mountOptionsOf(pv *v1.PersistentVolume) []string {
+	if annotated := pv.Annotations[v1.MountOptionAnnotation]; annotated != "" {
+		return strings.Split(annotated, ",")
+	}
+	return pv.Spec.MountOptions
+}
+
+// checkPath refuses what Kubernetes does, which is an empty path and one with "..", and what has no meaning on a host.
+func checkPath(path string) error {
+	switch {
+	case path == "":
+		return volume.Errorf(volume.ErrInvalid, "local.path is empty")
+	case strings.ContainsRune(path, 0):
+		return volume.Errorf(volume.ErrInvalid, "local.path %q holds a NUL byte", path)
+	case !filepath.IsAbs(path):
+		return volume.Errorf(volume.ErrInvalid, "local.path %q is not absolute", path)
+	case slices.Contains(strings.Split(filepath.ToSlash(path), "/"), ".."):
+		return volume.Errorf(volume.ErrInvalid, `local.path %q has a ".." element`, path)
+	}
+	return nil
+}
+
+// bindable are the mount options that a directory can have, which is bound.
+var bindable = []string{"ro", "rw", "nosuid", "suid", "nodev", "dev", "noexec", "exec", "noatime", "relatime", "strictatime", "nodiratime", "nosymfollow"}
+
+// checkBindable refuses mount options that only a file system can have.
+func (s source) checkBindable() error {
+	for _, option := range s.mountOptions {
+		if !slices.Contains(bindable, option) {
+			return volume.Errorf(volume.ErrNotSupported, "%s is a directory, which is bound: the mount option %q has no effect on it; it can have %s",
+				s.path, option, strings.Join(bindable, ", "))
+		}
+	}
+	return nil
+}
