@@ -30,7 +30,7 @@ func TestConformance(t *testing.T) {
 func conform(t *testing.T, dir string, options hostpath.Options) {
 	base := filepath.Join(dir, "provisioned")
 	options.BasePaths = []string{base}
-	for _, d := range []string{"existing", "untyped"} {
+	for _, d := range []string{"existing", "untyped", "recyclable"} {
 		require.NoError(t, os.Mkdir(filepath.Join(dir, d), 0o755))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "existing-file"), nil, 0o644))
@@ -65,9 +65,15 @@ func conform(t *testing.T, dir string, options hostpath.Options) {
 		{Name: "Socket", Spec: inline(filepath.Join(dir, "socket"), v1.HostPathSocket)},
 		{Name: "no type", Spec: inline(filepath.Join(dir, "untyped"), "none")},
 		{Name: "PersistentVolume", Spec: persistent(filepath.Join(dir, "existing"), v1.HostPathDirectory)},
+		{Name: "recycled", Spec: recycled(persistent(filepath.Join(dir, "recyclable"), v1.HostPathDirectory)), Recyclable: true},
 	} {
 		subject.InPlace = true
 		config.Cases = append(config.Cases, subject)
 	}
 	volumetest.Run(t, config)
+}
+
+func recycled(spec *volume.Spec) *volume.Spec {
+	spec.PersistentVolume.Spec.PersistentVolumeReclaimPolicy = v1.PersistentVolumeReclaimRecycle
+	return spec
 }

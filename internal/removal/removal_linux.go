@@ -95,6 +95,25 @@ func Contents(ctx context.Context, dir string) error {
 	return r.run(ctx)
 }
 
+// InMount is [Contents] for a directory that may be a mount point: then what is mounted there is emptied. What is mounted beneath it
+// stays.
+func InMount(ctx context.Context, dir string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	fd, err := open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	switch err {
+	case nil:
+	case unix.ENOENT:
+		return nil
+	default:
+		return pathError("open", dir, err)
+	}
+	r := newRemover(dir, descent.New(fd, dir))
+	defer r.at.Close()
+	return r.run(ctx)
+}
+
 // split parts the last element from the path, and leaves the rest to the kernel: cleaning "link/../x" would change
 // what it means.
 func split(path string) (parent, name string, err error) {

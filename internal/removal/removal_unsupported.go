@@ -56,3 +56,6 @@ func Contents(ctx context.Context, dir string) error {
 }
 
 var errNotDirectory = errors.New("not a directory")
+
+// InMount is [Contents].
+func InMount(ctx context.Context, dir string) error { return Contents(ctx, dir) }
