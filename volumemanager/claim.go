@@ -73,39 +73,41 @@ func isWaiting(err error) bool {
 }
 
 // persistentVolumeOf returns the PersistentVolume of a pod's claim, as far as plugins and records are concerned with it. An error
-// that is a waitingError says what the claim lacks. volumeName is that of the volume that the claim names, as far as it does.
-func persistentVolumeOf(ctx context.Context, host volume.Host, pod *v1.Pod, c *claimReference) (pv *v1.PersistentVolume, volumeName string, err error) {
+// that is a waitingError says what the claim lacks. volumeName is that of the volume that the claim names, as far as it does, and grow
+// says that the claim's status has less capacity than the volume, so that the node has to grow it.
+func persistentVolumeOf(ctx context.Context, host volume.Host, pod *v1.Pod, c *claimReference) (pv *v1.PersistentVolume, volumeName string, grow bool, err error) {
 	if host.Claims == nil {
-		return nil, "", volume.Errorf(volume.ErrNotSupported, "it needs claim %s/%s, and the host has no source of claims", pod.Namespace, c.Name)
+		return nil, "", false, volume.Errorf(volume.ErrNotSupported, "it needs claim %s/%s, and the host has no source of claims", pod.Namespace, c.Name)
 	}
 	claim, err := host.Claims.PersistentVolumeClaim(ctx, pod.Namespace, c.Name)
 	if errors.Is(err, volume.ErrNotFound) {
-		return nil, "", waiting("claim %s/%s does not exist", pod.Namespace, c.Name)
+		return nil, "", false, waiting("claim %s/%s does not exist", pod.Namespace, c.Name)
 	}
 	if err == nil && claim == nil {
 		err = errNothing
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("get claim %s/%s: %w", pod.Namespace, c.Name, err)
+		return nil, "", false, fmt.Errorf("get claim %s/%s: %w", pod.Namespace, c.Name, err)
 	}
 	if err := c.check(pod, claim); err != nil {
-		return nil, "", err
+		return nil, "", false, err
 	}
 	volumeName = claim.Spec.VolumeName
 	pv, err = host.Claims.PersistentVolume(ctx, volumeName)
 	if errors.Is(err, volume.ErrNotFound) {
-		return nil, volumeName, waiting("claim %s/%s names the PersistentVolume %q, which does not exist", pod.Namespace, c.Name, volumeName)
+		return nil, volumeName, false, waiting("claim %s/%s names the PersistentVolume %q, which does not exist", pod.Namespace, c.Name, volumeName)
 	}
 	if err == nil && pv == nil {
 		err = errNothing
 	}
 	if err != nil {
-		return nil, volumeName, fmt.Errorf("get PersistentVolume %q of claim %s/%s: %w", volumeName, pod.Namespace, c.Name, err)
+		return nil, volumeName, false, fmt.Errorf("get PersistentVolume %q of claim %s/%s: %w", volumeName, pod.Namespace, c.Name, err)
 	}
 	if err := errors.Join(checkPair(claim, pv), checkNode(ctx, host, pv)); err != nil {
-		return nil, volumeName, err
+		return nil, volumeName, false, err
 	}
-	return keptOf(pv), volumeName, nil
+	has, known := claim.Status.Capacity[v1.ResourceStorage]
+	return keptOf(pv), volumeName, known && has.Cmp(pv.Spec.Capacity[v1.ResourceStorage]) < 0, nil
 }
 
 // errNothing is about a source that breaks its contract.
@@ -275,7 +277,7 @@ func (p *managedPod) supplementalGroups() []int64 {
 
 // resolveClaim finds out which PersistentVolume the volume stands for.
 func (m *Manager) resolveClaim(ctx context.Context, v *podVolume, r *result) (err error) {
-	r.persistentVolume, r.volumeName, err = persistentVolumeOf(ctx, m.host, v.pod, v.claim)
+	r.persistentVolume, r.volumeName, r.expandable, err = persistentVolumeOf(ctx, m.host, v.pod, v.claim)
 	return err
 }
 
@@ -285,6 +287,7 @@ func (p *managedPod) resolved(v *managedVolume, o *operation, r *result) {
 		return
 	}
 	wanted := *v.wanted
+	wanted.grow = r.expandable
 	p.m.resolver.serve(&wanted, volume.NewSpecFromPersistentVolume(r.persistentVolume, v.wanted.claim.ReadOnly))
 	if i := slices.IndexFunc(p.volumes, func(other *managedVolume) bool { return other != v && other.id == wanted.id && wanted.id != volumeID{} }); i >= 0 {
 		if other := p.volumes[i]; other.wanted != nil {

@@ -84,8 +84,14 @@ func (m *Manager) prepareDevice(ctx context.Context, v *podVolume) error {
 	}
 	if err != nil {
 		m.forgetAttached(d.id) // it may have failed because that is not so any more
+		return err
 	}
-	return err
+	if v.grow && v.canGrow() {
+		if _, err := nodeExpand(ctx, v.plugin, v.given, r); err != nil {
+			return fmt.Errorf("grow it to the capacity of its PersistentVolume: %w", err)
+		}
+	}
+	return nil
 }
 
 // recordUse records that the pod is about to use the device, unless that is known.

@@ -20,6 +20,9 @@ const (
 	OperationSetUp Operation = "set up"
 	// OperationRefresh brings a volume that is there up to date with what its content depends on.
 	OperationRefresh Operation = "refresh"
+	// OperationExpand looks whether the PersistentVolume has grown where it is stored, and then has the node grow the device and its
+	// file system too.
+	OperationExpand Operation = "expand"
 	// OperationTearDown takes a volume away from a pod.
 	OperationTearDown Operation = "tear down"
 	// OperationVerify proves that what was set up is still there.
@@ -32,7 +35,7 @@ const (
 
 // looksAtObjects reports whether the operation depends on what a volume's content comes from.
 func (o Operation) looksAtObjects() bool {
-	return o == OperationResolve || o == OperationSetUp || o == OperationRefresh
+	return o == OperationResolve || o == OperationSetUp || o == OperationRefresh || o == OperationExpand
 }
 
 // Outcome is how an operation ended.

@@ -38,32 +38,86 @@ func (m *Manager) expand(ctx context.Context, spec *volume.Spec) (resource.Quant
 	if err != nil {
 		return none, err
 	}
-	expandable, ok := plugin.(volume.NodeExpandableVolumePlugin)
-	if !ok {
-		return none, volume.Errorf(volume.ErrNotSupported, "plugin %s grows no volumes on nodes", plugin.Name())
-	}
-	expander, err := expandable.NewNodeExpander()
-	if err != nil {
-		return none, err
-	}
 	d, err := deviceOf(plugin, spec)
 	if err != nil {
 		return none, err
 	}
-	options := volume.NodeExpandOptions{Spec: spec, Size: spec.PersistentVolume.Spec.Capacity[v1.ResourceStorage]}
+	var r *deviceRecord
 	if d != nil {
 		release, err := m.deviceTurns.Acquire(ctx, d.id.key())
 		if err != nil {
 			return none, err
 		}
 		defer release()
-		r, err := readDevice(m.host, d.id)
-		if err != nil {
+		if r, err = readDevice(m.host, d.id); err != nil {
 			return none, err
 		}
-		if r != nil {
-			options.DevicePath, options.DeviceMountPath = r.Path, r.MountPath
-		}
+	}
+	return nodeExpand(ctx, plugin, spec, r)
+}
+
+// nodeExpand has the plugin grow a device to the capacity of the PersistentVolume. r is nil if nothing is recorded of it.
+func nodeExpand(ctx context.Context, plugin volume.VolumePlugin, spec *volume.Spec, r *deviceRecord) (resource.Quantity, error) {
+	expandable, ok := plugin.(volume.NodeExpandableVolumePlugin)
+	if !ok {
+		return resource.Quantity{}, volume.Errorf(volume.ErrNotSupported, "plugin %s grows no volumes on nodes", plugin.Name())
+	}
+	expander, err := expandable.NewNodeExpander()
+	if err != nil {
+		return resource.Quantity{}, err
+	}
+	options := volume.NodeExpandOptions{Spec: spec, Size: spec.PersistentVolume.Spec.Capacity[v1.ResourceStorage]}
+	if r != nil {
+		options.DevicePath, options.DeviceMountPath = r.Path, r.MountPath
 	}
 	return expander.NodeExpand(ctx, options)
+}
+
+// canGrow reports whether the volume is one that may have to be grown on the node.
+func (v *podVolume) canGrow() bool {
+	_, ok := v.plugin.(volume.NodeExpandableVolumePlugin)
+	return ok && v.claim != nil && v.isResolved() && v.device != nil
+}
+
+// expandIfGrown has the node grow the volume if its PersistentVolume has grown since it was set up. A claim that cannot be used any
+// more leaves the volume as it is.
+func (m *Manager) expandIfGrown(ctx context.Context, v *podVolume, r *result) error {
+	pv, _, _, err := persistentVolumeOf(ctx, m.host, v.pod, v.claim)
+	if err != nil {
+		if isWaiting(err) {
+			return nil
+		}
+		return err
+	}
+	has, had := pv.Spec.Capacity[v1.ResourceStorage], v.given.PersistentVolume.Spec.Capacity[v1.ResourceStorage]
+	if pv.Name != v.given.Name() || has.Cmp(had) <= 0 {
+		return nil
+	}
+	if _, err := m.expand(ctx, volume.NewSpecFromPersistentVolume(pv, v.given.ReadOnly)); err != nil {
+		return err
+	}
+	r.persistentVolume = pv
+	return nil
+}
+
+// grown takes over that the volume has another capacity. mu is locked.
+func (p *managedPod) grown(v *managedVolume, o *operation, r *result) {
+	if r.persistentVolume == nil || o.of != v.wanted || v.record == nil || v.record.PersistentVolume == nil {
+		return
+	}
+	capacity := r.persistentVolume.Spec.Capacity
+	wanted, recorded := *v.wanted, *v.record
+	wanted.given = withCapacity(wanted.given, capacity)
+	if wanted.spec == v.wanted.given {
+		wanted.spec = wanted.given
+	}
+	recorded.PersistentVolume = withCapacity(v.record.spec(), capacity).PersistentVolume
+	v.wanted, v.record, v.follows.of = &wanted, &recorded, &wanted
+	p.unwritten = true
+}
+
+func withCapacity(spec *volume.Spec, capacity v1.ResourceList) *volume.Spec {
+	pv := spec.PersistentVolume.DeepCopy()
+	pv.Spec.Capacity = capacity
+	return volume.NewSpecFromPersistentVolume(pv, spec.ReadOnly)
 }

@@ -67,6 +67,9 @@ func (v *managedVolume) references() []volume.Reference {
 	if refresher, ok := v.wanted.mounter.(volume.Refresher); ok {
 		return refresher.References()
 	}
+	if v.wanted.canGrow() {
+		return []volume.Reference{{Kind: volume.KindPersistentVolume, Name: v.wanted.given.Name()}}
+	}
 	return nil
 }
 

@@ -72,6 +72,9 @@ type managedVolume struct {
 	there   bool
 	suspect bool
 
+	// adopted says that what the claim is bound to is known from a manager before this one. It may have grown since.
+	adopted bool
+
 	// stale says that what the volume depends on may have changed since the last operation that looked at it began.
 	stale   bool
 	follows following
@@ -206,6 +209,7 @@ func (p *managedPod) arrangeVolume(entry *v1.Volume, taken []*managedVolume) *ma
 	if p.changed || v.wanted == nil || v.wanted.err != nil {
 		if spec := p.knownSpec(v, &wanted); spec != nil {
 			p.m.resolver.serve(&wanted, spec)
+			v.adopted = v.adopted || v.wanted == nil
 		}
 		v.want(&wanted)
 	}

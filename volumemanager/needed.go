@@ -63,6 +63,9 @@ func (s *settling) beginOperation(ctx context.Context, v *managedVolume, operati
 			}
 			return wanted.giveToGroup(ctx, r)
 		})
+	case OperationExpand:
+		v.stale = false
+		s.managedPod.begin(ctx, v, operation, func(ctx context.Context, r *result) error { return m.expandIfGrown(ctx, wanted, r) })
 	case OperationVerify:
 		s.managedPod.begin(ctx, v, operation, func(ctx context.Context, _ *result) error { return verify(ctx, wanted, &recorded) })
 	case OperationTearDown:
@@ -91,6 +94,8 @@ func (s *settling) needed(v *managedVolume) Operation {
 		return OperationRefresh
 	case v.there && v.suspect:
 		return OperationVerify
+	case v.there && v.stale && v.wanted.canGrow():
+		return OperationExpand
 	case v.there, v.wanted.err != nil:
 		return ""
 	case v.record != nil && v.record.TearingDown:

@@ -59,9 +59,11 @@ type result struct {
 	warnings []string
 	mount    *mountid.Identity
 
-	// persistentVolume is what the claim is bound to, and volumeName what it says that is.
+	// persistentVolume is what the claim is bound to, and volumeName what it says that is. expandable says that the volume has grown
+	// where it is stored, and the node has not been told to grow it.
 	persistentVolume *v1.PersistentVolume
 	volumeName       string
+	expandable       bool
 }
 
 func (r *result) warn(message string) { r.warnings = append(r.warnings, message) }
@@ -122,7 +124,7 @@ func (p *managedPod) finish(ctx context.Context, v *managedVolume, o *operation,
 		v.succeeded(p, o, r)
 	}
 	p.measure(v)
-	if o.kind != OperationVerify && o.kind != OperationResolve || err != nil {
+	if o.kind != OperationVerify && o.kind != OperationResolve && (o.kind != OperationExpand || r.persistentVolume != nil) || err != nil {
 		p.publishOperation(v, o, r)
 	}
 	p.kick()
@@ -138,9 +140,15 @@ func (v *managedVolume) succeeded(p *managedPod, o *operation, r *result) {
 		if v.failing == OperationSetUp {
 			v.retry = tried // that the claim has been looked at again does not make it the first attempt
 		}
+	case OperationExpand:
+		v.failing = ""
+		p.grown(v, o, r)
 	case OperationSetUp, OperationRefresh:
 		v.warnings, v.failing = r.warnings, ""
 		v.there = o.of == v.wanted
+		if v.adopted && v.there && v.wanted.canGrow() {
+			v.adopted, v.stale = false, true
+		}
 		p.planRefresh(v)
 		if v.record.Failure != "" || !mountid.Equal(v.record.Mount, r.mount) {
 			v.record.Failure, v.record.Mount = "", r.mount
@@ -169,7 +177,7 @@ func (v *managedVolume) failed(ctx context.Context, p *managedPod, o *operation,
 	if v.stale && o.kind.looksAtObjects() && ctx.Err() == nil {
 		v.retry.reset() // what it failed for may be there now
 	}
-	v.stale = v.stale || o.kind == OperationRefresh
+	v.stale = v.stale || o.kind == OperationRefresh || o.kind == OperationExpand
 	v.interrupted = ctx.Err() != nil
 	if o.abandoned || errors.Is(err, errOvertaken) {
 		v.retry.reset() // its failure has been counted, or is none

@@ -26,6 +26,9 @@ type podVolume struct {
 	// given is the spec before it was translated.
 	given *volume.Spec
 
+	// grow says that the node has to grow the device when it is there, since the claim has less than its PersistentVolume.
+	grow bool
+
 	// err says why nothing serves the volume. If it is not nil, mounter is nil, and so may be plugin.
 	err     error
 	plugin  volume.VolumePlugin
