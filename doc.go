@@ -6,8 +6,8 @@
 //     which holds the plugins and finds the one that serves a volume.
 //   - volumemanager: gives pods their volumes, tells the containers' mounts, and takes the volumes away, again and again until
 //     it is so, also after a crash; volumemanager/statushttp shows what it does.
-//   - plugins: the built-in plugins in one call; each is a package of its own: emptydir, hostpath, and projected (config maps,
-//     secrets, the downward API, tokens).
+//   - plugins: the built-in plugins in one call; each is a package of its own: emptydir, hostpath, blockdev (local directories,
+//     devices and images of devices), and projected (config maps, secrets, the downward API, tokens).
 //   - objects: where plugins and the manager get the objects that pods name, in memory; below it objects/directory follows a
 //     directory of manifests, objects/cluster asks an API server, objects/localissuer issues tokens without one.
 //   - volume/volumetest: a conformance suite for plugins, fakes, and helpers for tests that mount.

@@ -23,14 +23,16 @@ func TestConformance(t *testing.T) {
 	mountns.RequirePrivate(t)
 	files := t.TempDir()
 	blank := func(name string, size int64) string { return newImage(t, filepath.Join(files, name), size) }
-	dir := filepath.Join(files, "directory")
+	dir, recyclable := filepath.Join(files, "directory"), filepath.Join(files, "recyclable")
 	require.NoError(t, os.Mkdir(dir, 0o755))
+	require.NoError(t, os.Mkdir(recyclable, 0o755))
 	volumetest.Run(t, volumetest.Config{
 		New: func() volume.VolumePlugin {
 			return New(Options{BasePaths: []string{filepath.Join(files, "provisioned")}})
 		},
 		Cases: []volumetest.Case{
 			{Name: "a directory", Spec: localVolume(dir, ""), Mounts: true, Durable: true},
+			{Name: "a directory that is recycled", Spec: recycled(localVolume(recyclable, "")), Mounts: true, Durable: true, Recyclable: true},
 			{Name: "a file with ext4", Spec: localVolume(blank("ext4", 64<<20), ""), Mounts: true, Durable: true},
 			{Name: "a file with xfs", Spec: localVolume(blank("xfs", 320<<20), "xfs"), Mounts: true, Durable: true},
 			{Name: "a file with btrfs", Spec: localVolume(blank("btrfs", 128<<20), "btrfs"), Mounts: true, Durable: true},
@@ -74,6 +76,11 @@ func localVolume(path, fsType string) *volume.Spec {
 		pv.Spec.Local.FSType = &fsType
 	}
 	return volume.NewSpecFromPersistentVolume(pv, false)
+}
+
+func recycled(spec *volume.Spec) *volume.Spec {
+	spec.PersistentVolume.Spec.PersistentVolumeReclaimPolicy = v1.PersistentVolumeReclaimRecycle
+	return spec
 }
 
 func rawVolume(path string) *volume.Spec {

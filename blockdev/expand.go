@@ -18,7 +18,8 @@ var (
 )
 
 // NewExpander returns an Expander of the images that a Provisioner of the same options has made, also while they are in use. Other
-// devices are grown by whoever has them. An image never becomes smaller; when there is no space for it, it stays as it was.
+// devices are grown by whoever has them. An image never becomes smaller: a size below that which it has is refused, with an error that
+// matches [volume.ErrInvalid]. When there is no space for it, it stays as it was, and the error matches [volume.ErrExhausted].
 func (p *Plugin) NewExpander() (volume.Expander, error) { return expander{p}, nil }
 
 // NewNodeExpander returns a NodeExpander of everything that the plugin serves but directories. It has the loop device of a file take

@@ -7,31 +7,45 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"github.com/volumekit/volumekit/internal/loopdev"
 	"github.com/volumekit/volumekit/internal/record"
 )
 
+// recordsDir is the directory, in each base path, of the records; in the directory of an image it holds that while it is being made.
+const recordsDir = ".volumekit-blockdev"
+
 // image is the file of a device that was provisioned.
 type image struct {
-	directory string
-	name      string // the PersistentVolume's
+	base  string // one of the plugin's
+	below string // the directory below it that has the image; empty for base itself
+	name  string // the PersistentVolume's
 }
 
-// path is where the image is once it has been made.
-func (i image) path() string { return filepath.Join(i.directory, i.name+".img") }
+func (i image) directory() string { return filepath.Join(i.base, i.below) }
 
-// records is the directory of the records, and of images that are being made.
-func (i image) records() string { return filepath.Join(i.directory, ".volumekit-blockdev") }
+// fileName is the name of the image, in its directory once it has been made.
+func (i image) fileName() string { return i.name + ".img" }
+
+// path is where the image is once it has been made.
+func (i image) path() string { return filepath.Join(i.directory(), i.fileName()) }
+
+// unfinished is where the image is as long as it is being made.
+func (i image) unfinished() string { return filepath.Join(i.directory(), recordsDir, i.fileName()) }
+
+// records is the directory of the records. It is the base path's, so that a name has one image, whatever directory is asked for.
+func (i image) records() string { return filepath.Join(i.base, recordsDir) }
 
 func (i image) recordPath() string { return filepath.Join(i.records(), i.name+".json") }
 
-// unfinished is where the image is as long as it is being made.
-func (i image) unfinished() string { return filepath.Join(i.records(), i.name+".img") }
+// maxNameBytes is how long the name of a volume can be, so that those of its record and of what is beside it are file names.
+const maxNameBytes = 240
 
 // imageRecord is recorded of an image, durably, before it is made.
 type imageRecord struct {
+	// Below is where the image is, as of image.
+	Below string `json:"below,omitempty"`
+
 	// File is the image, zero as long as that has not been made.
-	File loopdev.FileID `json:"file,omitzero"`
+	File fileID `json:"file,omitzero"`
 
 	// Complete says that the image has been made to its end, and has its name.
 	Complete bool `json:"complete,omitempty"`
@@ -40,10 +54,20 @@ type imageRecord struct {
 	Deleting bool `json:"deleting,omitempty"`
 
 	Bytes         int64    `json:"bytes"`
-	FSType        string   `json:"fsType,omitempty"`
+	FSType        string   `json:"fsType,omitempty"` // empty for a raw device
 	MkfsOptions   []string `json:"mkfsOptions,omitempty"`
 	Preallocate   bool     `json:"preallocate,omitempty"`
 	ScrubOnDelete bool     `json:"scrubOnDelete,omitempty"`
+}
+
+// fileID tells a file from another one that somebody puts in its place. The number of a file system's device is no part of it: it can
+// be another one after a reboot.
+type fileID struct {
+	Inode uint64 `json:"inode"`
+
+	// Born is when the file was made, in nanoseconds; 0 where the file system does not keep that. The inode may have been another
+	// file's before.
+	Born int64 `json:"born,omitempty"`
 }
 
 const imageRecordVersion = 1

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -39,14 +38,12 @@ func parseParameters(given map[string]string, claim *v1.PersistentVolumeClaim) (
 		var err error
 		switch name {
 		case "directory":
-			p.directory, err = filepath.Clean(value), checkPath(value)
+			p.directory, err = filepath.Clean(value), provisioning.CheckPath("it", value)
 		case "fsType":
 			if _, known := smallest[value]; !known {
 				err = volume.Errorf(volume.ErrInvalid, "it is none of ext4, xfs and btrfs")
 			}
-			if !raw { // one class may serve both modes
-				p.fsType = value
-			}
+			p.fsType = value
 		case "mkfsOptions":
 			p.mkfsOptions = strings.Fields(value)
 		case "preallocate":
@@ -56,6 +53,9 @@ func parseParameters(given map[string]string, claim *v1.PersistentVolumeClaim) (
 		default:
 			return parameters{}, volume.Errorf(volume.ErrInvalid,
 				"parameter %q is not known: there are directory, fsType, mkfsOptions, preallocate and scrubOnDelete", name)
+		}
+		if raw && (name == "fsType" || name == "mkfsOptions") {
+			err = volume.Errorf(volume.ErrInvalid, "it has no effect on a raw device, which the claim asks for (volumeMode Block): use another class")
 		}
 		if err != nil {
 			return parameters{}, volume.Errorf(volume.ErrInvalid, "parameter %s=%q: %w", name, value, err)
@@ -71,9 +71,8 @@ func parseParameters(given map[string]string, claim *v1.PersistentVolumeClaim) (
 }
 
 func parseBool(value string) (bool, error) {
-	b, err := strconv.ParseBool(value)
-	if err != nil {
+	if value != "true" && value != "false" {
 		return false, volume.Errorf(volume.ErrInvalid, "it is neither true nor false")
 	}
-	return b, nil
+	return value == "true", nil
 }

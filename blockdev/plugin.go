@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volumekit/volumekit/internal/provisioning"
 	"github.com/volumekit/volumekit/internal/turns"
 	"github.com/volumekit/volumekit/internal/unmounting"
 	"github.com/volumekit/volumekit/volume"
@@ -57,7 +58,7 @@ func New(options Options) *Plugin {
 		options.ProvisionerName = DefaultProvisionerName
 	}
 	p := &Plugin{options: options}
-	p.bases, p.basesErr = cleanBases(options.BasePaths)
+	p.bases, p.basesErr = provisioning.CleanBases(options.BasePaths)
 	return p
 }
 

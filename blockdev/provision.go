@@ -14,35 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/volumekit/volumekit/internal/provisioning"
+	"github.com/volumekit/volumekit/internal/record"
 	"github.com/volumekit/volumekit/volume"
 )
 
-var (
-	_ volume.ProvisionableVolumePlugin = (*Plugin)(nil)
-	_ volume.DeletableVolumePlugin     = (*Plugin)(nil)
-)
-
-// cleanBases checks Options.BasePaths.
-func cleanBases(given []string) ([]string, error) {
-	var bases []string
-	for i, base := range given {
-		if err := checkPath(base); err != nil {
-			return nil, fmt.Errorf("BasePaths[%d]: %w", i, err)
-		}
-		base = filepath.Clean(base)
-		for _, other := range bases {
-			if base == other || isBelow(base, other) || isBelow(other, base) {
-				return nil, volume.Errorf(volume.ErrInvalid, "BasePaths: %q and %q overlap", other, base)
-			}
-		}
-		bases = append(bases, base)
-	}
-	return bases, nil
-}
-
-func isBelow(path, dir string) bool {
-	return strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") && path != dir
-}
+var _ volume.ProvisionableVolumePlugin = (*Plugin)(nil)
 
 // NewProvisioner returns a Provisioner that makes one image file per claim, which is used as a block device, on Linux. The error
 // matches [volume.ErrNotSupported] if [Options].BasePaths is empty.
@@ -50,23 +26,27 @@ func isBelow(path, dir string) bool {
 // These are the parameters of a StorageClass; any other is refused by name:
 //
 //	directory      one of Options.BasePaths or a directory below one; the first of them by default
-//	fsType         ext4 (the default), xfs or btrfs; it is not used for claims of volumeMode Block
+//	fsType         ext4 (the default), xfs or btrfs
 //	mkfsOptions    further options of mkfs, parted by white space: those that force, or name another file, are refused
 //	preallocate    "true" takes the whole space at once; by default it is taken as it is written to
 //	scrubOnDelete  "true" overwrites what was written with zeros before the image is deleted
 //
-// mountOptions of the class are those of the PersistentVolume.
+// mountOptions of the class are those of the PersistentVolume. For a claim of volumeMode Block they are refused, and so are fsType
+// and mkfsOptions.
 //
-// The image is directory/NAME.img, with NAME that of the PersistentVolume. It has the claim's size, rounded up to 4096 bytes, which
-// is the capacity of the PersistentVolume; the file system takes a part of it. The file system is made before the image has its
-// name, and everything is on the disk when Provision returns, so that a crash leaves no half-made device: the same call goes on.
-// What is made for whom is recorded in directory/.volumekit-blockdev. A file that is there already is never taken.
+// The image is directory/NAME.img, with NAME that of the PersistentVolume, of at most 240 bytes. It has the claim's size, rounded up
+// to 4096 bytes, which is the capacity of the PersistentVolume; the file system takes a part of it. The file system is made before
+// the image has its name, and everything is on the disk when Provision returns, so that a crash leaves no half-made device: the same
+// call goes on. What is made for whom is recorded in .volumekit-blockdev, in the base path, before it is made: the same name gets the
+// same image again, also if the class names another directory by then. A file that is there already is never taken, and a symbolic
+// link or a mount point on the way from the base path is refused.
 //
 // The PersistentVolume is bound to this node by the label kubernetes.io/hostname, if [volume.Host].NodeName is set.
 //
 // Refused by name, with an error that matches [volume.ErrInvalid] or [volume.ErrNotSupported], are: access modes other than
 // ReadWriteOnce and ReadWriteOncePod, a selector, a data source, a VolumeAttributesClass, a reclaimPolicy other than Delete and Retain,
-// a node other than this one, allowedTopologies that leave this one out, and a size that is too small for the file system.
+// mountOptions that are not about a device, a node other than this one, allowedTopologies that leave this one out, and a size that is
+// too small for the file system. [volume.ErrExhausted] says that there is no space for it.
 func (p *Plugin) NewProvisioner() (volume.Provisioner, error) {
 	if len(p.bases) == 0 {
 		return nil, volume.Errorf(volume.ErrNotSupported, "plugin %s has no base path to provision in: set blockdev.Options.BasePaths", Name)
@@ -91,6 +71,9 @@ func (r provisioner) Provision(ctx context.Context, options volume.ProvisionOpti
 	if err := p.provisioned().Check(options.Claim, options.Class); err != nil {
 		return nil, err
 	}
+	if err := checkMountOptions(options); err != nil {
+		return nil, err
+	}
 	parameters, err := parseParameters(options.Class.Parameters, options.Claim)
 	if err != nil {
 		return nil, fmt.Errorf("StorageClass %s: %w", options.Class.Name, err)
@@ -103,7 +86,7 @@ func (r provisioner) Provision(ctx context.Context, options volume.ProvisionOpti
 		return nil, volume.Errorf(volume.ErrInvalid, "claim %s/%s: it asks for %d bytes, and the file system %s needs %s at least",
 			options.Claim.Namespace, options.Claim.Name, bytes, parameters.fsType, resource.NewQuantity(least, resource.BinarySI))
 	}
-	directory, err := p.chosenDirectory(parameters.directory)
+	image, err := p.chosen(parameters.directory, options.PVName)
 	if err != nil {
 		return nil, fmt.Errorf("StorageClass %s: %w", options.Class.Name, err)
 	}
@@ -111,12 +94,12 @@ func (r provisioner) Provision(ctx context.Context, options volume.ProvisionOpti
 	if err != nil {
 		return nil, err
 	}
-	image := image{directory: directory, name: options.PVName}
 	made, err := image.make(ctx, p.host.Exec, imageRecord{Bytes: bytes, FSType: parameters.fsType, MkfsOptions: parameters.mkfsOptions,
 		Preallocate: parameters.preallocate, ScrubOnDelete: parameters.scrubOnDelete})
 	if err != nil {
 		return nil, fmt.Errorf("provision device %s: %w", image.path(), err)
 	}
+	image.below = made.Below
 	pv := p.provisioned().NewPersistentVolume(options, p.options.ProvisionerName)
 	pv.Spec.PersistentVolumeSource = v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: image.path()}}
 	if made.FSType != "" {
@@ -125,6 +108,24 @@ func (r provisioner) Provision(ctx context.Context, options volume.ProvisionOpti
 	pv.Spec.NodeAffinity = affinity
 	pv.Spec.Capacity[v1.ResourceStorage] = *resource.NewQuantity(made.Bytes, resource.BinarySI)
 	return pv, nil
+}
+
+// senseless are mount options that are not about the file system of a device.
+var senseless = []string{"", "bind", "rbind", "move", "remount", "loop", "shared", "rshared", "slave", "rslave", "private", "rprivate",
+	"unbindable", "runbindable"}
+
+func checkMountOptions(options volume.ProvisionOptions) error {
+	if len(options.Class.MountOptions) > 0 && provisioning.VolumeMode(options.Claim) == v1.PersistentVolumeBlock {
+		return volume.Errorf(volume.ErrInvalid, "StorageClass %s: mountOptions have no effect on a raw device, which the claim %s/%s asks for (volumeMode Block): use another class",
+			options.Class.Name, options.Claim.Namespace, options.Claim.Name)
+	}
+	for _, option := range options.Class.MountOptions {
+		name, _, _ := strings.Cut(option, "=")
+		if slices.Contains(senseless, name) || strings.ContainsAny(option, ", \t\n\x00") {
+			return volume.Errorf(volume.ErrInvalid, "StorageClass %s: the mount option %q makes no sense for a device", options.Class.Name, option)
+		}
+	}
+	return nil
 }
 
 // unit is what the sizes of images are multiples of.
@@ -138,14 +139,42 @@ func sizeOf(q resource.Quantity) (int64, error) {
 	return (q.Value() + unit - 1) / unit * unit, nil
 }
 
-func (p *Plugin) chosenDirectory(directory string) (string, error) {
+// imageIn returns the image of that name in a directory, which has to be a base path or below one.
+func (p *Plugin) imageIn(directory, name string) (image, error) {
+	if len(name) > maxNameBytes {
+		return image{}, volume.Errorf(volume.ErrInvalid, "the name %.32q… has %d bytes, more than the %d that the image of a device can have", name, len(name), maxNameBytes)
+	}
+	for _, base := range p.bases {
+		if directory != base && !provisioning.IsBelow(directory, base) {
+			continue
+		}
+		below := strings.TrimPrefix(strings.TrimPrefix(directory, base), "/")
+		if slices.Contains(strings.Split(below, "/"), recordsDir) {
+			return image{}, volume.Errorf(volume.ErrInvalid, "%q: the name %s is reserved for the plugin's records", directory, recordsDir)
+		}
+		return image{base: base, below: below, name: name}, nil
+	}
+	return image{}, volume.Errorf(volume.ErrInvalid, "%q is not one of the plugin's base paths, nor below one (%q)", directory, p.bases)
+}
+
+// chosen returns where the image of a claim is to be, or has been since the first call for the same name.
+func (p *Plugin) chosen(directory, name string) (image, error) {
 	if directory == "" {
-		return p.bases[0], nil
+		directory = p.bases[0]
 	}
-	if !slices.ContainsFunc(p.bases, func(b string) bool { return directory == b || isBelow(directory, b) }) {
-		return "", volume.Errorf(volume.ErrInvalid, "parameter directory=%q is not one of the plugin's base paths, nor below one (%q)", directory, p.bases)
+	chosen, err := p.imageIn(directory, name)
+	if err != nil {
+		return chosen, fmt.Errorf("parameter directory: %w", err)
 	}
-	return directory, nil
+	for _, base := range p.bases {
+		if base == chosen.base {
+			continue
+		}
+		if other := (image{base: base, name: name}); record.Exists(other.recordPath()) {
+			return other, nil
+		}
+	}
+	return chosen, nil
 }
 
 // imageOf returns the image of a volume that was provisioned here, as far as the volume itself tells.
@@ -162,43 +191,13 @@ func (p *Plugin) imageOf(pv *v1.PersistentVolume) (image, error) {
 	if err := checkPath(pv.Spec.Local.Path); err != nil {
 		return image{}, err
 	}
-	image := image{directory: filepath.Dir(filepath.Clean(pv.Spec.Local.Path)), name: pv.Name}
-	if image.path() != filepath.Clean(pv.Spec.Local.Path) {
-		return image, volume.Errorf(volume.ErrInvalid, "local.path %s is not where it was provisioned, which is %s", pv.Spec.Local.Path, image.path())
-	}
-	_, err := p.chosenDirectory(image.directory)
-	return image, err
-}
-
-// NewDeleter returns a Deleter of what a Provisioner of the same options has made, on Linux. The error matches
-// [volume.ErrNotSupported] if [Options].BasePaths is empty.
-//
-// What a PersistentVolume says is not trusted, since it may have been edited: the record beside the image decides. Delete refuses, with
-// an error that matches [volume.ErrInvalid] and before anything is touched, a volume without the annotation that names this provisioner,
-// one whose path is not where its image was provisioned, a file that is not the one that was provisioned, and one of another node.
-// While a loop device has the image, mounted or not, the error matches [volume.ErrInUse].
-//
-// It succeeds for an image that is gone already, but not if the directory is missing: the disk that holds it may not be mounted.
-func (p *Plugin) NewDeleter() (volume.Deleter, error) {
-	if len(p.bases) == 0 {
-		return nil, volume.Errorf(volume.ErrNotSupported, "plugin %s has no base path to delete from: set blockdev.Options.BasePaths", Name)
-	}
-	return deleter{p}, nil
-}
-
-type deleter struct{ plugin *Plugin }
-
-// Delete deletes the image of a volume, see [Plugin.NewDeleter].
-func (d deleter) Delete(ctx context.Context, pv *v1.PersistentVolume) error {
-	image, err := d.plugin.imageOf(pv)
-	if err == nil {
-		err = provisioning.CheckNode(ctx, d.plugin.host, pv)
-	}
+	path := filepath.Clean(pv.Spec.Local.Path)
+	image, err := p.imageIn(filepath.Dir(path), pv.Name)
 	if err != nil {
-		return fmt.Errorf("not deleting the device of PersistentVolume %s: %w", pv.Name, err)
+		return image, fmt.Errorf("local.path: %w", err)
 	}
-	if err := image.delete(ctx); err != nil {
-		return fmt.Errorf("delete the device %s of PersistentVolume %s: %w", image.path(), pv.Name, err)
+	if image.path() != path {
+		return image, volume.Errorf(volume.ErrInvalid, "local.path %s is not where it was provisioned, which is %s", path, image.path())
 	}
-	return nil
+	return image, nil
 }

@@ -6,12 +6,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/volumekit/volumekit/internal/hardlimit"
 	"github.com/volumekit/volumekit/internal/program"
+	"github.com/volumekit/volumekit/internal/projectquota"
 	"github.com/volumekit/volumekit/internal/volumedir"
 	"github.com/volumekit/volumekit/volume"
 )
@@ -25,25 +30,36 @@ func (m *mounter) lookForLimit() (there state, limited bool, err error) {
 	case m.plugin.hardLimits && m.wanted.size > 0:
 		limited = true
 	case there == unmounted && mode == hardlimit.MountPointMode:
-		limited, err = hardlimit.HasImage(m.path)
+		limited, err = hasImage(m.path)
 	}
 	return there, limited, err
 }
 
-// setUpLimited sets up a volume of medium "" with a limit. Its directory is there already, or that of its image is made where it
-// is mounted: [hardlimit.Apply] goes on from any state.
+// imagePath is where the image of a volume is: in a directory that [Plugin.removeHidden] removes.
+func imagePath(path string) string { return filepath.Join(hiddenPath(path), "image") }
+
+func hasImage(path string) (bool, error) {
+	_, err := os.Lstat(imagePath(path))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// setUpLimited sets up a volume of medium "" with a limit: [hardlimit.Apply] goes on from any state.
 func (m *mounter) setUpLimited(ctx context.Context, there state, owner ownership) error {
 	if there == absent {
-		if err := m.plugin.makeDirectory(ctx, m.path, owner); err != nil {
+		if err := m.makeLimited(ctx, owner); err != nil {
 			return err
 		}
 	}
-	bytes := uint64(m.wanted.size)
-	if bytes == 0 {
-		bytes = 1 // there is an image, and it is large enough
+	hidden := hiddenPath(m.path) // for the image, if there will be one
+	if err := os.Mkdir(hidden, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return volumedir.Exhausted(err)
 	}
 	kind, err := hardlimit.Apply(ctx, m.path, hardlimit.Options{
-		Bytes:        bytes,
+		Bytes:        uint64(max(m.wanted.size, 1)), // an image that is there is large enough
+		Image:        imagePath(m.path),
 		MountOptions: m.plugin.flags,
 		Prepare:      func(root *os.File) error { return owner.give(root) },
 		Mounter:      m.plugin.host.Mounter,
@@ -51,6 +67,12 @@ func (m *mounter) setUpLimited(ctx context.Context, there state, owner ownership
 	})
 	if err != nil {
 		return limitError(err)
+	}
+	if kind == hardlimit.Project {
+		m.plugin.projects.Store(anyProjects)
+		if err := m.plugin.removeHidden(ctx, hidden, volume.TearDownOptions{}); err != nil {
+			return err
+		}
 	}
 	switch there, err := m.plugin.look(m.path); {
 	case err != nil:
@@ -63,9 +85,20 @@ func (m *mounter) setUpLimited(ctx context.Context, there state, owner ownership
 	return nil
 }
 
+// makeLimited makes the directory, or what an image is mounted on if there is one.
+func (m *mounter) makeLimited(ctx context.Context, owner ownership) error {
+	switch has, err := hasImage(m.path); {
+	case err != nil:
+		return err
+	case has:
+		return makeMountPoint(m.path)
+	}
+	return m.plugin.makeDirectory(ctx, m.path, owner)
+}
+
 // limitedPresence tells whether a volume is there that is to have a limit, or has an image.
 func (m *mounter) limitedPresence(ctx context.Context, there state) (volume.Presence, error) {
-	found, err := hardlimit.Find(ctx, m.path, "")
+	found, err := hardlimit.Find(ctx, m.path, imagePath(m.path))
 	if err != nil {
 		return volume.Unknown, err
 	}
@@ -85,7 +118,7 @@ func (m *mounter) limitedMetrics(ctx context.Context) (volume.Metrics, bool, err
 	if m.wanted.medium != v1.StorageMediumDefault || !haveMounts {
 		return volume.Metrics{}, false, nil
 	}
-	used, err := hardlimit.UsageOf(ctx, m.path, "")
+	used, err := hardlimit.UsageOf(ctx, m.path, imagePath(m.path))
 	if errors.Is(err, os.ErrNotExist) {
 		return volume.Metrics{}, false, nil
 	}
@@ -97,29 +130,44 @@ func (m *mounter) limitedMetrics(ctx context.Context) (volume.Metrics, bool, err
 		return volume.Metrics{}, false, err
 	}
 	metrics.Used, metrics.InodesUsed = int64(used.Bytes), int64(used.Inodes)
-	metrics.Limit, metrics.LimitEnforced = m.wanted.size, true
+	metrics.Limit, metrics.LimitEnforced, metrics.LimitedBy = m.wanted.size, true, string(used.Kind)
 	if metrics.Limit == 0 {
 		metrics.Limit = int64(used.Limit)
 	}
 	return metrics, true, nil
 }
 
-// removeLimit takes away what enforces a limit, with an image and what is in it. Most volumes have nothing of the kind.
-func (p *Plugin) removeLimit(ctx context.Context, path string) error {
-	err := hardlimit.Remove(ctx, path, hardlimit.Options{Mounter: p.host.Mounter, Exec: p.host.Exec})
-	if err == nil {
+// projects says whether volumes may have project quotas: 0 as long as that is not known, else one of the two below.
+type projects struct{ atomic.Int32 }
+
+const (
+	noProjects  = 1
+	anyProjects = 2
+)
+
+// liftLimit forgets the project quota of a volume, if there can be one. An image goes with its mount and the hidden directory.
+func (p *Plugin) liftLimit(ctx context.Context, path string) error {
+	if p.projects.Load() == 0 {
+		switch err := projectquota.Supported(filepath.Dir(path)); {
+		case err == nil:
+			p.projects.Store(anyProjects)
+		case errors.Is(err, errors.ErrUnsupported):
+			p.projects.CompareAndSwap(0, noProjects)
+		}
+	}
+	if p.projects.Load() == noProjects {
 		return nil
 	}
-	if errors.Is(err, hardlimit.ErrInUse) {
-		return volume.Errorf(volume.ErrInUse, "%w", err)
+	if err := hardlimit.Lift(ctx, path); err != nil {
+		return fmt.Errorf("tear down the volume at %s: %w", path, err)
 	}
-	return volumedir.WhyInUse(p.host.Mounter, path, err)
+	return nil
 }
 
 // limitError gives an error its kind.
 func limitError(err error) error {
 	switch {
-	case errors.Is(err, hardlimit.ErrInUse):
+	case errors.Is(err, hardlimit.ErrInUse), errors.Is(err, syscall.EBUSY):
 		return volume.Errorf(volume.ErrInUse, "%w", err)
 	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, program.ErrNotFound):
 		return volume.Errorf(volume.ErrNotSupported, "%w", err)

@@ -15,7 +15,6 @@ import (
 	"k8s.io/mount-utils"
 	"k8s.io/utils/ptr"
 
-	"github.com/volumekit/volumekit/internal/hardlimit"
 	"github.com/volumekit/volumekit/internal/loopdev"
 	"github.com/volumekit/volumekit/volume"
 	"github.com/volumekit/volumekit/volume/volumetest"
@@ -47,7 +46,7 @@ func newLimited(t *testing.T, source v1.EmptyDirVolumeSource, options Options) *
 	return f
 }
 
-func (f *fixture) image() string { return hardlimit.ImagePath(f.path) }
+func (f *fixture) image() string { return imagePath(f.path) }
 
 func (f *fixture) devices() []loopdev.Device {
 	id, err := loopdev.FileIDOf(f.image())
@@ -137,6 +136,11 @@ func TestAVolumeWithAHardLimitIsWhatItWasAfterARestartAndAReboot(t *testing.T) {
 		assert.True(t, metrics.LimitEnforced, name)
 		assert.EqualValues(t, 2<<20, metrics.Limit, name)
 	}
+	detach(f.path)
+	require.NoError(t, os.Remove(f.path)) // by hand
+	f.restart(Options{HardLimits: true})
+	f.setUp()
+	f.wantContent("file", "content")
 	assert.EqualValues(t, 0o750, statOf(t, f.path).Mode&0o7777)
 	f.restart(Options{}) // what takes it away need not know
 	f.tearDownLimited()

@@ -76,7 +76,7 @@ func (p *Plugin) identify(ctx context.Context, path string, there state, wanted 
 		}
 	}
 	if shown.kind == foreign {
-		switch is, err := hardlimit.Mounted(ctx, path, ""); {
+		switch is, err := hardlimit.Mounted(ctx, path, imagePath(path)); {
 		case err != nil:
 			return mounted{}, p.noAnswer(ctx, path, err)
 		case is:

@@ -67,7 +67,8 @@ type Plugin struct {
 
 	unmounter *unmounting.Unmounter // of host.Mounter
 
-	tmpfs volumedir.Tmpfs
+	tmpfs    volumedir.Tmpfs
+	projects projects
 }
 
 var _ volume.VolumePlugin = (*Plugin)(nil)

@@ -4,7 +4,6 @@ package emptydir
 
 import (
 	"context"
-	"errors"
 
 	"github.com/volumekit/volumekit/internal/removal"
 	"github.com/volumekit/volumekit/internal/unmounting"
@@ -25,12 +24,13 @@ func (u *unmounter) TearDown(ctx context.Context, options volume.TearDownOptions
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := u.plugin.removeLimit(ctx, u.path); err != nil {
+	if err := u.plugin.liftLimit(ctx, u.path); err != nil {
 		return err
 	}
-	return errors.Join(
-		u.plugin.remove(ctx, u.path, options),
-		u.plugin.removeHidden(ctx, hiddenPath(u.path), options))
+	if err := u.plugin.remove(ctx, u.path, options); err != nil {
+		return err // the image of what is still mounted is in the hidden directory
+	}
+	return u.plugin.removeHidden(ctx, hiddenPath(u.path), options)
 }
 
 // removeHidden removes what a crash has left at the path where volumes are made. Most often that is nothing.
@@ -69,7 +69,7 @@ func (p *Plugin) unmount(ctx context.Context, path string, options volume.TearDo
 	if err != nil {
 		return err
 	}
-	if shown.kind == foreign || there != listed && shown.kind != selfBind && !hidesMountPoint(path) && !isSelfBind(path) {
+	if shown.kind == foreign || there != listed && shown.kind != selfBind && shown.kind != image && !hidesMountPoint(path) && !isSelfBind(path) {
 		return volume.Errorf(volume.ErrInUse, "%s is mounted on %s, and not by the plugin: unmount it", shown.what, path)
 	}
 	step, err := p.unmounter.Unmount(ctx, path)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/volumekit/volumekit/internal/provisioning"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -31,7 +32,7 @@ func newAllowList(allowed []AllowedPath) (allowList, error) {
 	}
 	list := make(allowList, len(allowed))
 	for i, a := range allowed {
-		if err := checkPath(fmt.Sprintf("AllowedPaths[%d].Prefix", i), a.Prefix); err != nil {
+		if err := provisioning.CheckPath(fmt.Sprintf("AllowedPaths[%d].Prefix", i), a.Prefix); err != nil {
 			return nil, err
 		}
 		list[i] = AllowedPath{Prefix: filepath.Clean(a.Prefix), ReadOnly: a.ReadOnly}
@@ -76,7 +77,7 @@ func (l allowList) admit(path string) (readOnly bool, err error) {
 func (l allowList) match(path string, resolved func(string) string) (admitted, readOnly bool) {
 	for _, a := range l {
 		prefix := resolved(a.Prefix)
-		if prefix == "" || !isBelow(path, prefix) && path != prefix {
+		if prefix == "" || !provisioning.IsBelow(path, prefix) && path != prefix {
 			continue
 		}
 		admitted, readOnly = true, a.ReadOnly
@@ -97,9 +98,4 @@ func (l allowList) String() string {
 		prefixes[i] = fmt.Sprintf("%q", a.Prefix)
 	}
 	return strings.Join(prefixes, ", ")
-}
-
-// isBelow reports whether a cleaned path is below another one, by their elements.
-func isBelow(path, above string) bool {
-	return path != above && strings.HasPrefix(path, strings.TrimSuffix(above, separator)+separator)
 }

@@ -3,10 +3,10 @@
 package hostpath
 
 import (
-	"fmt"
 	"path/filepath"
 	"strings"
 
+	"github.com/volumekit/volumekit/internal/provisioning"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -27,32 +27,14 @@ func (l location) path() string {
 	return filepath.Join(l.base, filepath.Join(l.elements...))
 }
 
-// cleanBases checks Options.BasePaths.
-func cleanBases(given []string) ([]string, error) {
-	var bases []string
-	for i, base := range given {
-		if err := checkPath(fmt.Sprintf("BasePaths[%d]", i), base); err != nil {
-			return nil, err
-		}
-		base = filepath.Clean(base)
-		for _, other := range bases {
-			if base == other || isBelow(base, other) || isBelow(other, base) {
-				return nil, volume.Errorf(volume.ErrInvalid, "BasePaths: %q and %q overlap", other, base)
-			}
-		}
-		bases = append(bases, base)
-	}
-	return bases, nil
-}
-
 // locate finds the base path that holds path, which must lie below one, as it is written. The error matches ErrInvalid.
 func (p *Plugin) locate(path string) (location, error) {
-	if err := checkPath("path", path); err != nil {
+	if err := provisioning.CheckPath("path", path); err != nil {
 		return location{}, err
 	}
 	path = filepath.Clean(path)
 	for _, base := range p.bases {
-		if !isBelow(path, base) {
+		if !provisioning.IsBelow(path, base) {
 			continue
 		}
 		l := location{base: base, elements: strings.Split(strings.TrimPrefix(path[len(base):], "/"), "/")}

@@ -10,24 +10,31 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/volumekit/volumekit/hostpath"
+	"github.com/volumekit/volumekit/internal/mountns"
 	"github.com/volumekit/volumekit/volume"
 	"github.com/volumekit/volumekit/volume/volumetest"
 )
 
 func TestConformance(t *testing.T) {
 	t.Run("every path is allowed", func(t *testing.T) {
-		conform(t, t.TempDir(), hostpath.Options{})
+		conform(t, t.TempDir(), hostpath.Options{}, nil)
 	})
 	t.Run("with an allow-list", func(t *testing.T) {
 		dir := t.TempDir()
-		conform(t, dir, hostpath.Options{AllowedPaths: []hostpath.AllowedPath{{Prefix: dir}}})
+		conform(t, dir, hostpath.Options{AllowedPaths: []hostpath.AllowedPath{{Prefix: dir}}}, nil)
+	})
+	t.Run("with limits that the kernel enforces", func(t *testing.T) {
+		mountns.RequirePrivate(t)
+		conform(t, t.TempDir(), hostpath.Options{}, map[string]string{"hardLimit": "true"})
 	})
 }
 
-func conform(t *testing.T, dir string, options hostpath.Options) {
+func conform(t *testing.T, dir string, options hostpath.Options, parameters map[string]string) {
 	base := filepath.Join(dir, "provisioned")
 	options.BasePaths = []string{base}
 	for _, d := range []string{"existing", "untyped", "recyclable"} {
@@ -47,12 +54,15 @@ func conform(t *testing.T, dir string, options hostpath.Options) {
 			volume.NewSpecFromVolume(&v1.Volume{Name: "other", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}),
 		},
 		Provision: &volumetest.ProvisionCase{
-			InPlace: true,
+			InPlace:  true,
+			Mounts:   parameters != nil,
+			ExpandTo: ptr.To(resource.MustParse("20Gi")),
 			Options: volume.ProvisionOptions{
 				Claim: claim("data"),
 				Class: &storagev1.StorageClass{
 					ObjectMeta:  metav1.ObjectMeta{Name: "directories"},
 					Provisioner: hostpath.DefaultProvisionerName,
+					Parameters:  parameters,
 				},
 			},
 		},

@@ -47,7 +47,7 @@ func (d deleter) Delete(ctx context.Context, pv *v1.PersistentVolume) error {
 		return fmt.Errorf("not deleting the directory of PersistentVolume %s: %w", pv.Name, err)
 	}
 	_, err = await(ctx, &p.stuck, "delete directory", location.path(), func() (struct{}, error) {
-		return struct{}{}, location.remove(ctx, pv.Name)
+		return struct{}{}, location.remove(ctx, pv.Name, func() error { return p.unlimit(ctx, pv, location) })
 	})
 	var mounted *removal.MountedError
 	if errors.As(err, &mounted) {

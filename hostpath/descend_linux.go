@@ -5,44 +5,26 @@ package hostpath
 import (
 	"errors"
 	"io/fs"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/volumekit/volumekit/internal/descent"
+	"github.com/volumekit/volumekit/internal/provisioning"
 	"github.com/volumekit/volumekit/volume"
 )
 
 // descend opens the directory that elements lead to from base, for reading, without following a symbolic link or entering
 // a mount. If mode is not 0, what is missing is made with that mode. path is that of base, for errors.
 func descend(base int, path string, elements []string, mode uint32) (int, error) {
-	fd, err := unix.Openat(base, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, pathError("open", path, err)
+	var make func(int, string) error
+	if mode != 0 {
+		make = func(dir int, name string) error { return mkdir(dir, name, mode) }
 	}
-	for _, name := range elements {
-		path = filepath.Join(path, name)
-		next, err := descent.Open(fd, name, unix.O_RDONLY|unix.O_DIRECTORY)
-		if err == unix.ENOENT && mode != 0 {
-			next, err = makeAndOpen(fd, name, mode)
-		}
-		unix.Close(fd)
-		if err != nil {
-			return -1, inTheWay(path, err)
-		}
-		fd = next
+	fd, failed, err := descent.Down(base, elements, make)
+	if err != nil {
+		return -1, provisioning.NotDown(path, elements, failed, err)
 	}
 	return fd, nil
-}
-
-func makeAndOpen(dir int, name string, mode uint32) (int, error) {
-	if err := mkdir(dir, name, mode); err != nil && err != unix.EEXIST {
-		return -1, err
-	}
-	if err := unix.Fsync(dir); err != nil {
-		return -1, err
-	}
-	return descent.Open(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
 }
 
 // removeEmpty removes the directories above the last of elements, the deepest first, up to the first one that is not
@@ -69,17 +51,6 @@ func removeEmpty(base int, elements []string, removable func(unix.Stat_t) bool) 
 			return
 		}
 	}
-}
-
-// inTheWay says what is wrong at a path where a directory was expected.
-func inTheWay(path string, err error) error {
-	switch err {
-	case unix.ELOOP, unix.ENOTDIR:
-		return volume.Errorf(volume.ErrInvalid, "%q is a symbolic link or no directory: %w", path, err)
-	case unix.EXDEV:
-		return volume.Errorf(volume.ErrInvalid, "something is mounted on %q: make that a base path of its own", path)
-	}
-	return pathError("open", path, err)
 }
 
 func syncDir(fd int, path string) error {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/volumekit/volumekit/internal/descent"
+	"github.com/volumekit/volumekit/internal/provisioning"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -111,7 +112,7 @@ func (l location) makeDirectory(base int, p parameters) error {
 	}
 	dir, err := descent.Open(parent, l.name(), unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
-		return inTheWay(l.path(), err)
+		return provisioning.InTheWay(l.path(), err)
 	}
 	defer unix.Close(dir)
 	switch names, err := descent.ReadNames(dir, make([]byte, 4096)); {
@@ -155,7 +156,7 @@ func (l location) exists(base int) (bool, error) {
 	case err != nil:
 		return false, pathError("stat", l.path(), err)
 	case stat.Mode&unix.S_IFMT != unix.S_IFDIR:
-		return false, inTheWay(l.path(), unix.ENOTDIR)
+		return false, provisioning.InTheWay(l.path(), unix.ENOTDIR)
 	}
 	return true, nil
 }

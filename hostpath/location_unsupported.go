@@ -12,7 +12,7 @@ import (
 
 func (l location) make(string, parameters) (location, error) { return location{}, errNotLinux(l) }
 
-func (l location) remove(context.Context, string) error { return errNotLinux(l) }
+func (l location) remove(context.Context, string, func() error) error { return errNotLinux(l) }
 
 // errNotLinux is about what needs openat2(2).
 func errNotLinux(l location) error {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/volumekit/volumekit/internal/provisioning"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -22,6 +23,8 @@ type parameters struct {
 	pattern  string
 	mode     uint32 // permission bits, with setuid, setgid and sticky bit
 	uid, gid int    // -1: the process's own
+
+	hardLimit bool // the kernel enforces the claim's size
 }
 
 func parseParameters(given map[string]string) (parameters, error) {
@@ -31,7 +34,7 @@ func parseParameters(given map[string]string) (parameters, error) {
 		var err error
 		switch name {
 		case "basePath":
-			p.basePath, err = value, checkPath("it", value)
+			p.basePath, err = value, provisioning.CheckPath("it", value)
 		case "pathPattern":
 			p.pattern = value
 		case "mode":
@@ -41,12 +44,16 @@ func parseParameters(given map[string]string) (parameters, error) {
 				err = volume.Errorf(volume.ErrInvalid, "greater than 07777")
 			}
 			p.mode = uint32(mode)
+		case "hardLimit":
+			if p.hardLimit, err = strconv.ParseBool(value); err != nil {
+				err = volume.Errorf(volume.ErrInvalid, "it is neither true nor false")
+			}
 		case "uid":
 			p.uid, err = parseID(value)
 		case "gid":
 			p.gid, err = parseID(value)
 		default:
-			return parameters{}, volume.Errorf(volume.ErrInvalid, "parameter %q is not known: there are basePath, pathPattern, mode, uid and gid", name)
+			return parameters{}, volume.Errorf(volume.ErrInvalid, "parameter %q is not known: there are basePath, pathPattern, mode, uid, gid and hardLimit", name)
 		}
 		if err != nil {
 			return parameters{}, volume.Errorf(volume.ErrInvalid, "parameter %s=%q: %w", name, value, err)

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volumekit/volumekit/internal/provisioning"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -56,7 +57,7 @@ var (
 // New returns the plugin. What is wrong with the options is the error of Init.
 func New(options Options) *Plugin {
 	allowed, allowedErr := newAllowList(options.AllowedPaths)
-	bases, basesErr := cleanBases(options.BasePaths)
+	bases, basesErr := provisioning.CleanBases(options.BasePaths)
 	p := &Plugin{
 		allowed:     allowed,
 		bases:       bases,
@@ -125,7 +126,11 @@ func (p *Plugin) NewMounter(spec *volume.Spec, _ *v1.Pod) (volume.Mounter, error
 	if err := checkPersistentVolume(spec.PersistentVolume); err != nil {
 		return nil, err
 	}
-	return newMounter(p, source, spec.ReadOnly), nil
+	m := newMounter(p, source, spec.ReadOnly)
+	if p.isLimited(spec.PersistentVolume) {
+		return &limitedMounter{mounter: m, plugin: p, pv: spec.PersistentVolume}, nil
+	}
+	return m, nil
 }
 
 // NewUnmounter returns an Unmounter that does nothing: there is nothing to take away. Its Path is empty, since a name does

@@ -4,6 +4,7 @@ package hostpath
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -23,6 +24,8 @@ import (
 //	pathPattern  the directory's path below basePath, "${.PV.name}" by default
 //	mode         its mode in octal, exactly, "0777" by default: containers run as any user, and fsGroup has no effect
 //	uid, gid     its owner and group, those of the process by default
+//	hardLimit    "true" has the kernel enforce the claim's size: by a project quota where the file system has that, else by a
+//	             file system of the directory's own in a file beside it, which stays mounted until the volume is deleted
 //
 // In pathPattern ${.PV.name}, ${.PVC.name}, ${.PVC.namespace}, ${.PVC.labels.KEY} and ${.PVC.annotations.KEY} are
 // replaced. A label or annotation that the claim does not have is an error. The result may have slashes; it is refused if
@@ -35,7 +38,7 @@ import (
 // labels have changed since keeps the directory that it has.
 //
 // The PersistentVolume has type Directory, so that a pod fails rather than starts with an empty directory if it vanishes.
-// Its capacity is what the claim requests; nothing enforces it, and it is not compared with the free space. It is
+// Its capacity is what the claim requests; without hardLimit nothing enforces it, and it is not compared with the free space. It is
 // bound to this node by the label kubernetes.io/hostname, if [volume.Host].NodeName is set: the label's value is taken
 // from the selected node or [volume.Host].Nodes, and is the node's name where neither has it. allowedTopologies are
 // compared with the labels from there too. SELinux labels are not set.
@@ -82,7 +85,14 @@ func (r provisioner) Provision(ctx context.Context, options volume.ProvisionOpti
 	if err != nil {
 		return nil, fmt.Errorf("provision directory %q: %w", wanted.path(), err)
 	}
-	return p.persistentVolume(options, made.path(), affinity), nil
+	pv := p.persistentVolume(options, made.path(), affinity)
+	if parameters.hardLimit {
+		pv.Annotations[annotationHardLimit] = "true"
+		if err := p.limit(ctx, pv, parameters); err != nil {
+			return nil, fmt.Errorf("provision directory %q: %w", made.path(), errors.Join(err, p.undoProvision(ctx, pv)))
+		}
+	}
+	return pv, nil
 }
 
 // allow refuses a path that a Mounter would refuse.
@@ -105,7 +115,7 @@ func (p *Plugin) place(parameters parameters, options volume.ProvisionOptions) (
 		base = p.bases[0]
 	}
 	base = filepath.Clean(base)
-	if !slices.ContainsFunc(p.bases, func(b string) bool { return base == b || isBelow(base, b) }) {
+	if !slices.ContainsFunc(p.bases, func(b string) bool { return base == b || provisioning.IsBelow(base, b) }) {
 		return location{}, volume.Errorf(volume.ErrInvalid, "StorageClass %s: parameter basePath=%q is not one of the plugin's base paths, nor below one (%q)", options.Class.Name, base, p.bases)
 	}
 	rendered, err := render(parameters.pattern, options.PVName, options.Claim)
@@ -113,6 +123,14 @@ func (p *Plugin) place(parameters parameters, options volume.ProvisionOptions) (
 		return location{}, fmt.Errorf("StorageClass %s, claim %s/%s: %w", options.Class.Name, options.Claim.Namespace, options.Claim.Name, err)
 	}
 	return p.locate(base + "/" + rendered)
+}
+
+// undoProvision takes away a directory that could not be given its limit, unless that may be there all the same.
+func (p *Plugin) undoProvision(ctx context.Context, pv *v1.PersistentVolume) error {
+	if ctx.Err() != nil {
+		return nil // the same call goes on
+	}
+	return deleter{p}.Delete(ctx, pv)
 }
 
 // provisioned is what the plugin provisions.

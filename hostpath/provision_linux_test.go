@@ -219,7 +219,7 @@ func TestABadPathPatternIsRefusedAndNothingIsCreated(t *testing.T) {
 func TestABadParameterIsRefusedByName(t *testing.T) {
 	f := newFixture(t, nil)
 	for name, parameters := range map[string]map[string]string{
-		"hardLimit":                  {"hardLimit": "true"},
+		"hardLimit":                  {"hardLimit": "perhaps"},
 		"Mode":                       {"Mode": "0777"},
 		`mode="0999"`:                {"mode": "0999"},
 		`mode="rwx"`:                 {"mode": "rwx"},

@@ -16,8 +16,9 @@ import (
 	"github.com/volumekit/volumekit/volume"
 )
 
-// remove removes the directory of the volume and all that is in it, then its records. After a crash the same call goes on.
-func (l location) remove(ctx context.Context, pvName string) error {
+// remove removes the directory of the volume and all that is in it, then its records. Before, once it is known that the directory is
+// the volume's, unlimit takes away what limits it. After a crash the same call goes on.
+func (l location) remove(ctx context.Context, pvName string, unlimit func() error) error {
 	base, err := open(l.base, unix.O_RDONLY|unix.O_DIRECTORY, true)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("the base path is missing, so nothing is known of what is in it: mount its disk, or make it again: %w", err)
@@ -45,6 +46,9 @@ func (l location) remove(ctx context.Context, pvName string) error {
 		return volume.Errorf(volume.ErrInvalid, "it says that it is at %q, but it was provisioned at %q (recorded at %q)", l.path(), recorded.path(), r.pathOf(nameElements(pvName)))
 	case owner == "" && exists:
 		return volume.Errorf(volume.ErrInvalid, "%q was not provisioned: it has no record at %q", l.path(), r.pathOf(ownerElements(l)))
+	}
+	if err := unlimit(); err != nil {
+		return err
 	}
 	if exists {
 		if err := l.removeDirectory(ctx, base); err != nil {

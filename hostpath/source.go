@@ -3,12 +3,9 @@
 package hostpath
 
 import (
-	"path/filepath"
-	"slices"
-	"strings"
-
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/volumekit/volumekit/internal/provisioning"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -30,7 +27,7 @@ func errNoSource(spec *volume.Spec) error {
 }
 
 func checkSource(source *v1.HostPathVolumeSource) error {
-	if err := checkPath("hostPath.path", source.Path); err != nil {
+	if err := provisioning.CheckPath("hostPath.path", source.Path); err != nil {
 		return err
 	}
 	kind := kindOf(source)
@@ -39,21 +36,6 @@ func checkSource(source *v1.HostPathVolumeSource) error {
 	}
 	if _, known := kinds[kind]; !known {
 		return volume.Errorf(volume.ErrInvalid, "hostPath.type %q is not one of Directory, DirectoryOrCreate, File, FileOrCreate, Socket, CharDevice, BlockDevice", kind)
-	}
-	return nil
-}
-
-// checkPath refuses what Kubernetes does, which is an empty path and one with "..", and what has no meaning on a host.
-func checkPath(what, path string) error {
-	switch {
-	case path == "":
-		return volume.Errorf(volume.ErrInvalid, "%s is empty", what)
-	case strings.ContainsRune(path, 0):
-		return volume.Errorf(volume.ErrInvalid, "%s %q holds a NUL byte", what, path)
-	case !filepath.IsAbs(path):
-		return volume.Errorf(volume.ErrInvalid, "%s %q is not absolute", what, path)
-	case strings.Contains(path, "..") && slices.Contains(strings.Split(filepath.ToSlash(path), "/"), ".."):
-		return volume.Errorf(volume.ErrInvalid, `%s %q has a ".." element`, what, path)
 	}
 	return nil
 }

@@ -28,6 +28,10 @@ type Metrics struct {
 	// LimitEnforced says that the kernel refuses to let the volume grow beyond Limit.
 	LimitEnforced bool
 
+	// LimitedBy names what enforces Limit where a plugin had the choice: "project-quota", or "image" for a file system of the
+	// volume's own in a file. Empty elsewhere.
+	LimitedBy string
+
 	// Capacity and Available are those of the file system that holds the volume, in bytes. Where the volume has no file
 	// system of its own, other users of the file system share them.
 	Capacity, Available int64

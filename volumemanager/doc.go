@@ -20,6 +20,10 @@
 //	}
 //	err = manager.TearDownPod(ctx, pod.UID)
 //
+// A volume whose device is shared by the node's pods is attached and mounted, or as a raw device prepared, for the first of them, and
+// taken away with the last; that is recorded below plugins/volumekit.io. The manager attaches by itself, as a kubelet does that has
+// no attach/detach controller.
+//
 // Everything is below the root of the plugins' [volume.Host], in the kubelet's layout. Before the first side effect of a pod's
 // volumes a record of them is on disk, pods/UID/volumekit.json, and it is removed last; so after a crash [Manager.Run] and
 // SetUpPod go on from what is there, and TearDownPod needs nothing but the root. See [Inspect] for what is there,

@@ -62,12 +62,14 @@ type (
 		FilesChanged int64 `json:"filesChanged,omitempty"`
 	}
 	usageJSON struct {
-		UsedBytes      int64 `json:"usedBytes"`
-		LimitBytes     int64 `json:"limitBytes,omitempty"`
-		LimitEnforced  bool  `json:"limitEnforced"`
-		CapacityBytes  int64 `json:"capacityBytes"`
-		AvailableBytes int64 `json:"availableBytes"`
-		Inodes         int64 `json:"inodes"`
+		UsedBytes     int64 `json:"usedBytes"`
+		LimitBytes    int64 `json:"limitBytes,omitempty"`
+		LimitEnforced bool  `json:"limitEnforced"`
+
+		LimitedBy      string `json:"limitedBy,omitempty"`
+		CapacityBytes  int64  `json:"capacityBytes"`
+		AvailableBytes int64  `json:"availableBytes"`
+		Inodes         int64  `json:"inodes"`
 	}
 	containerJSON struct {
 		Name    string        `json:"name"`
@@ -126,7 +128,7 @@ func newUsageJSON(m *volume.Metrics) *usageJSON {
 	if m == nil {
 		return nil
 	}
-	return &usageJSON{UsedBytes: m.Used, LimitBytes: m.Limit, LimitEnforced: m.LimitEnforced, CapacityBytes: m.Capacity,
+	return &usageJSON{UsedBytes: m.Used, LimitBytes: m.Limit, LimitEnforced: m.LimitEnforced, LimitedBy: m.LimitedBy, CapacityBytes: m.Capacity,
 		AvailableBytes: m.Available, Inodes: m.InodesUsed}
 }
 

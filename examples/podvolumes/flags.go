@@ -18,6 +18,7 @@ type options struct {
 	pods    list
 	all     bool
 	claims  bool // their volumes are to be deleted
+	limits  bool // of emptyDirs on disk are enforced by the kernel
 	root    string
 	output  string
 	listen  string
@@ -54,6 +55,8 @@ func parse(command string, args []string, have ...string) (*options, error) {
 			flags.Var(&o.pods, "pod", "")
 		case "all":
 			flags.BoolVar(&o.all, "all", false, "")
+		case "hard-limits":
+			flags.BoolVar(&o.limits, "hard-limits", false, "")
 		case "claims":
 			flags.BoolVar(&o.claims, "claims", false, "")
 		case "listen":

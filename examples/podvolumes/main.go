@@ -18,6 +18,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/volumekit/volumekit/emptydir"
 	"github.com/volumekit/volumekit/plugins"
 	"github.com/volumekit/volumekit/projected"
 	"github.com/volumekit/volumekit/volume"
@@ -26,15 +27,16 @@ import (
 const usage = `podvolumes gives the pods of Kubernetes manifests their volumes on this machine.
 
 usage:
-  podvolumes up -f FILE [-f FILE]... [-o json] [-root DIR] [-timeout DURATION]
-      set up every volume of every pod, and show where it is
+  podvolumes up -f FILE [-f FILE]... [-hard-limits] [-o json] [-root DIR] [-timeout DURATION]
+      set up every volume of every pod, and show where it is; with -hard-limits the kernel enforces the sizeLimit of emptyDirs
+      on disk
   podvolumes status [-o json] [-root DIR] [-timeout DURATION]
       show what is set up, with the sizes used and the limits
   podvolumes down (-f FILE... | -pod NAMESPACE/NAME... | -all) [-claims] [-root DIR] [-timeout DURATION]
       take the volumes away; with -claims, delete what was provisioned for claims, too, unless its reclaim policy is Retain
   podvolumes exec NAMESPACE/POD CONTAINER [-root DIR] [-timeout DURATION] -- COMMAND [ARGUMENT]...
       run a command that sees a container's mounts, and the host's programs (Linux only)
-  podvolumes run -f DIR [-listen ADDRESS:PORT] [-root DIR] [-timeout DURATION]
+  podvolumes run -f DIR [-hard-limits] [-listen ADDRESS:PORT] [-root DIR] [-timeout DURATION]
       do what up and down do for the manifests in a directory, as they come, change and go, until it is interrupted;
       what goes on is shown at http://ADDRESS:PORT/, a loopback address (127.0.0.1:9808); here DURATION is for one volume
 
@@ -146,6 +148,10 @@ func openPlugins(ctx context.Context, o *options, host volume.Host) (*volume.Vol
 	}
 	host.Root = root
 	all := plugins.Default()
+	if o.limits {
+		all = slices.DeleteFunc(all, func(p volume.VolumePlugin) bool { _, is := p.(*emptydir.Plugin); return is })
+		all = append(all, emptydir.New(emptydir.Options{HardLimits: true}))
+	}
 	if o.onDisk {
 		all = slices.DeleteFunc(all, func(p volume.VolumePlugin) bool { return isProjected(p) })
 		all = append(all, projected.New(projected.Options{OnDisk: true})...)

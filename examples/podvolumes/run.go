@@ -22,7 +22,7 @@ const defaultListen = "127.0.0.1:9808"
 // runManager gives the pods of a directory of manifests their volumes, and follows what changes there, until ctx ends. The
 // volumes stay, and the next run takes them over.
 func runManager(ctx context.Context, args []string, s streams) error {
-	o, err := parse("run", args, "f", "listen")
+	o, err := parse("run", args, "f", "listen", "hard-limits")
 	if err != nil {
 		return err
 	}

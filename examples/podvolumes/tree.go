@@ -113,6 +113,8 @@ func missingText(m *volumemanager.MissingMount) string {
 func usageText(m *volume.Metrics) string {
 	text := byteText(m.Used) + " used"
 	switch {
+	case m.Limit > 0 && m.LimitEnforced && m.LimitedBy != "":
+		text += " of " + byteText(m.Limit) + " (" + m.LimitedBy + ")"
 	case m.Limit > 0 && m.LimitEnforced:
 		text += " of " + byteText(m.Limit)
 	case m.Limit > 0:

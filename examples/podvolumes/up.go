@@ -20,7 +20,7 @@ import (
 const podsAtOnce = 64
 
 func up(ctx context.Context, args []string, s streams) error {
-	o, err := parse("up", args, "f", "o")
+	o, err := parse("up", args, "f", "o", "hard-limits")
 	if err != nil {
 		return err
 	}

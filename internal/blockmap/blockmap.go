@@ -6,13 +6,11 @@
 //	GLOBAL/.<pod UID>  a link to the loop device that is attached to that, so that the device cannot go away
 //	POD/<volume>       a link to the device's node
 //
-// GLOBAL is [Mapping].GlobalMapPath and POD [Mapping].PodDir. The second is volumekit's own; it is a hint, and the kernel's answer
-// is what counts.
+// GLOBAL is [Mapping].GlobalMapPath and POD [Mapping].PodDir. The second is volumekit's own; it is a hint, and the kernel's
+// answer is what counts.
 package blockmap
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"path/filepath"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -41,9 +39,3 @@ func (m Mapping) hint() string { return filepath.Join(m.GlobalMapPath, "."+strin
 
 // link is the pod's link to the device.
 func (m Mapping) link() string { return filepath.Join(m.PodDir, m.Name) }
-
-// lockName is what the kernel calls the loop device that holds the device.
-func (m Mapping) lockName() string {
-	sum := sha256.Sum256([]byte(m.node()))
-	return "volumekit:" + hex.EncodeToString(sum[:20])
-}

@@ -18,7 +18,7 @@ import (
 )
 
 // newDevice makes a block device: a loop device of a file.
-func newDevice(t *testing.T) (device loopdev.Device, image string) {
+func newDevice(t testing.TB) (device loopdev.Device, image string) {
 	t.Helper()
 	mountns.RequirePrivate(t)
 	image = filepath.Join(t.TempDir(), "image")
@@ -51,9 +51,17 @@ func requireNothing(t *testing.T, root string, m Mapping) {
 	links, err := filepath.Glob(filepath.Join(root, "pods/*/volumeDevices/*/*"))
 	require.NoError(t, err)
 	assert.Empty(t, links)
-	held, err := loopdev.FindNamed(t.Context(), m.lockName())
+	assert.Empty(t, locksOf(t, m))
+}
+
+// locksOf are the loop devices that hold the device of the mapping.
+func locksOf(t *testing.T, m Mapping) []loopdev.Device {
+	t.Helper()
+	name, err := m.lockName()
 	require.NoError(t, err)
-	assert.Empty(t, held)
+	held, err := loopdev.FindNamed(t.Context(), name)
+	require.NoError(t, err)
+	return held
 }
 
 func TestADeviceIsMappedAndTakenAway(t *testing.T) {

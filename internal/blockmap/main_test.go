@@ -9,4 +9,9 @@ import (
 	"github.com/volumekit/volumekit/internal/mountns"
 )
 
-func TestMain(m *testing.M) { os.Exit(mountns.Main(m)) }
+func TestMain(m *testing.M) {
+	if isProgram() {
+		os.Exit(program())
+	}
+	os.Exit(mountns.Main(m))
+}

@@ -154,7 +154,7 @@ func growExt(root int, d *device) error {
 	if err := unix.Fstatfs(root, &fs); err != nil {
 		return os.NewSyscallError("fstatfs", err)
 	}
-	if fs.Type != unix.EXT4_SUPER_MAGIC {
+	if uint32(fs.Type) != unix.EXT4_SUPER_MAGIC {
 		return invalid("what is mounted is not an ext2, ext3 or ext4")
 	}
 	if err := d.readCache(); err != nil {
@@ -163,7 +163,7 @@ func growExt(root int, d *device) error {
 	if full, err := extFills(d); full || err != nil {
 		return err
 	}
-	blocks := uint64(d.size / fs.Bsize)
+	blocks := uint64(d.size / int64(fs.Bsize))
 	err := ioctl(root, "EXT4_IOC_RESIZE_FS", resizeFS, unsafe.Pointer(&blocks))
 	if errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("growing one that is mounted takes the capability CAP_SYS_RESOURCE in the initial user namespace, "+
@@ -180,7 +180,7 @@ type xfsGeometry struct {
 	DataBlocks   uint64
 	_            [3]uint64
 	_            [16]byte // UUID
-	_            [7]uint32
+	_            [8]uint32
 }
 
 // xfsGrowth is struct xfs_growfs_data.
@@ -199,7 +199,7 @@ func growXFS(root int, d *device) error {
 	if err := unix.Fstatfs(root, &fs); err != nil {
 		return os.NewSyscallError("fstatfs", err)
 	}
-	if fs.Type != unix.XFS_SUPER_MAGIC {
+	if uint32(fs.Type) != unix.XFS_SUPER_MAGIC {
 		return invalid("what is mounted is not an xfs")
 	}
 	var is xfsGeometry
@@ -252,7 +252,7 @@ func growBtrfs(root int, d *device) error {
 	if err := unix.Fstatfs(root, &fs); err != nil {
 		return os.NewSyscallError("fstatfs", err)
 	}
-	if fs.Type != unix.BTRFS_SUPER_MAGIC {
+	if uint32(fs.Type) != unix.BTRFS_SUPER_MAGIC {
 		return invalid("what is mounted is not a btrfs")
 	}
 	var is btrfsFS

@@ -19,7 +19,7 @@ func capacity(t *testing.T, dir string) int64 {
 	t.Helper()
 	var fs unix.Statfs_t
 	require.NoError(t, unix.Statfs(dir, &fs))
-	return int64(fs.Blocks) * fs.Bsize
+	return int64(fs.Blocks) * int64(fs.Bsize)
 }
 
 // maySpend says whether this process has CAP_SYS_RESOURCE.

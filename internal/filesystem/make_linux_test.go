@@ -125,30 +125,32 @@ func TestTwoDoNotMakeAFileSystemAtOnce(t *testing.T) {
 	}
 }
 
-func TestAFileSystemIsNotMadeWhileAnotherMkfsHasTheLock(t *testing.T) {
-	path := image(t, roomy)
-	f, err := os.Open(path)
-	require.NoError(t, err)
-	defer f.Close()
-	require.NoError(t, unix.Flock(int(f.Fd()), unix.LOCK_EX))
-	synctest.Test(t, func(t *testing.T) {
-		assert.ErrorIs(t, Make(t.Context(), nil, path, MakeOptions{Type: "ext4"}), ErrInUse)
-	})
-	assert.True(t, probed(t, path).Blank)
+func TestAFileSystemIsNotMadeWhileSomebodyHasALock(t *testing.T) {
+	for _, how := range []int{unix.LOCK_EX, unix.LOCK_SH} {
+		path := image(t, roomy)
+		f, err := os.Open(path)
+		require.NoError(t, err)
+		defer f.Close()
+		require.NoError(t, unix.Flock(int(f.Fd()), how))
+		synctest.Test(t, func(t *testing.T) {
+			assert.ErrorIs(t, Make(t.Context(), nil, path, MakeOptions{Type: "ext4"}), ErrInUse)
+		})
+		assert.True(t, probed(t, path).Blank)
+	}
 }
 
 // The program outlives whoever called Make, if that is killed; the lock has to live as long.
 func TestMkfsHoldsTheLock(t *testing.T) {
 	dir := t.TempDir()
 	path := image(t, roomy)
-	script := fmt.Sprintf("#!/bin/sh\nexec 9<%s; flock -n -x 9 && echo unlocked\nexit 7\n", path)
+	script := fmt.Sprintf("#!/bin/sh\nreadlink /proc/$$/fd/3; exec 9<%s; flock -n -x 9 && echo unlocked\nexit 7\n", path)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "mkfs.ext4"), []byte(script), 0o700))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	err := Make(t.Context(), nil, path, MakeOptions{Type: "ext4"})
 	var exited *program.ExitError
 	require.ErrorAs(t, err, &exited)
 	assert.Equal(t, 7, exited.Code)
-	assert.Empty(t, exited.Output)
+	assert.Equal(t, path+"\n", exited.Output)
 }
 
 func TestAProgramThatSucceedsWithoutMakingAnythingIsNoticed(t *testing.T) {
@@ -247,6 +249,7 @@ func TestAKilledMkfsLeavesNoFileSystem(t *testing.T) {
 				require.NoError(t, os.Remove(path))
 			}
 			t.Logf("%d calls; left behind: %v; finished before call %d", len(calls), left, complete)
+			assert.NotZero(t, left[map[string]string{"ext4": "ext4 backup superblock", "xfs": "unfinished xfs", "btrfs": "unfinished btrfs"}[fsType]])
 			for _, call := range calls[complete:] {
 				sync := call.Name == "fsync" || call.Name == "fdatasync"
 				mirror := fsType == "btrfs" && strings.HasSuffix(call.String(), fmt.Sprintf(", 4096, %d)", btrfsMirrors[0]))

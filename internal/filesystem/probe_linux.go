@@ -145,7 +145,7 @@ func (d *device) hollow() bool {
 	if unix.Fstatfs(fd, &fs) != nil {
 		return false
 	}
-	switch fs.Type {
+	switch uint32(fs.Type) {
 	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC:
 	default:
 		return false

@@ -55,7 +55,8 @@ type Options struct {
 	Autoclear bool
 }
 
-// errNode explains a device node that is missing.
-func errNode(path string, err error) error {
-	return fmt.Errorf("%w: the kernel has the loop device, but there is no node for it; is %s on devtmpfs, or a container's own?", err, path)
+// errNode explains a device node that is missing. It does not match [fs.ErrNotExist]: the device is there.
+func errNode(path string) error {
+	return fmt.Errorf("the kernel has the loop device, but there is no node %s for it: is /dev a container's own? Give it the machine's",
+		path)
 }

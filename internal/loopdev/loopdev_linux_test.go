@@ -15,7 +15,7 @@ import (
 )
 
 // image makes a file of the size.
-func image(t *testing.T, size int64) string {
+func image(t testing.TB, size int64) string {
 	t.Helper()
 	mountns.RequirePrivate(t)
 	path := filepath.Join(t.TempDir(), "image")
@@ -24,8 +24,8 @@ func image(t *testing.T, size int64) string {
 	return path
 }
 
-// attach attaches the file for the time of the test.
-func attach(t *testing.T, path string, o Options) *Handle {
+// attachFor attaches the file for the time of the test.
+func attachFor(t *testing.T, path string, o Options) *Handle {
 	t.Helper()
 	h, err := Attach(t.Context(), path, o)
 	require.NoError(t, err)
@@ -44,7 +44,7 @@ func TestAFileIsFoundAgainByWhatItIs(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, none)
 
-	first, second := attach(t, path, Options{}), attach(t, path, Options{ReadOnly: true})
+	first, second := attachFor(t, path, Options{}), attachFor(t, path, Options{ReadOnly: true})
 	require.NoError(t, os.Remove(path))
 	found, err := Find(t.Context(), id)
 	require.NoError(t, err)
