@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -97,7 +99,7 @@ func (i image) deleteFile(ctx context.Context, dir *os.File, r *imageRecord) err
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return &fs.PathError{Op: "stat", Path: f.Name(), Err: err}
 	}
-	devices, err := loopdev.Find(ctx, loopdev.FileID{Device: st.Dev, Inode: st.Ino})
+	devices, err := devicesThatStay(ctx, loopdev.FileID{Device: st.Dev, Inode: st.Ino})
 	if err != nil {
 		return err
 	}
@@ -116,4 +118,26 @@ func (i image) deleteFile(ctx context.Context, dir *os.File, r *imageRecord) err
 		}
 	}
 	return unlinkAt(dir, i.fileName())
+}
+
+const (
+	// autoclearPatience is how often a device is looked at that is to go when nobody has it open any more, and autoclearPause how
+	// long is waited in between: whoever looks through all loop devices has it open for a moment, and holds it up.
+	autoclearPatience = 100
+	autoclearPause    = 10 * time.Millisecond
+)
+
+// devicesThatStay returns the loop devices of a file, but for those that are about to go.
+func devicesThatStay(ctx context.Context, id loopdev.FileID) ([]loopdev.Device, error) {
+	for attempt := 1; ; attempt++ {
+		devices, err := loopdev.Find(ctx, id)
+		if err != nil || attempt == autoclearPatience || !slices.ContainsFunc(devices, func(d loopdev.Device) bool { return d.Autoclear }) {
+			return devices, err
+		}
+		select {
+		case <-ctx.Done():
+			return devices, nil
+		case <-time.After(autoclearPause):
+		}
+	}
 }

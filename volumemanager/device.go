@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -394,6 +395,18 @@ func (m *Manager) ReleaseDevices(ctx context.Context) error {
 	if err := m.checkOpen(); err != nil {
 		return err
 	}
+	for _, key := range unfinishedDevices(m.host) { // what a crash has left
+		release, err := m.deviceTurns.Acquire(ctx, key)
+		if err != nil {
+			return err
+		}
+		err = record.RemoveUnfinished(filepath.Join(devicesDir(m.host), key+".json"))
+		release()
+		if err != nil {
+			return err
+		}
+	}
+	removeEmptyOfDevices(m.host)
 	devices, errs := deviceRecords(m.host)
 	for _, d := range devices {
 		if len(d.others(m.host, "")) == 0 {

@@ -121,10 +121,25 @@ func (id deviceID) remove(host volume.Host) error {
 	if err := errors.Join(record.Remove(path), record.RemoveUnfinished(path)); err != nil {
 		return err
 	}
+	removeEmptyOfDevices(host)
+	return nil
+}
+
+// removeEmptyOfDevices removes the directories of the records, as far as nothing is in them.
+func removeEmptyOfDevices(host volume.Host) {
 	for _, dir := range []string{devicesDir(host), filepath.Dir(devicesDir(host)), filepath.Join(host.Root, "plugins")} {
 		removeEmpty(dir)
 	}
-	return nil
+}
+
+// unfinishedDevices lists the keys of the devices whose records were begun to be written. Some may be being written.
+func unfinishedDevices(host volume.Host) []string {
+	paths, _ := filepath.Glob(filepath.Join(devicesDir(host), ".*.json")) // the pattern is not malformed
+	keys := make([]string, len(paths))
+	for i, path := range paths {
+		keys[i] = strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), "."), ".json")
+	}
+	return keys
 }
 
 // withUser adds a pod.

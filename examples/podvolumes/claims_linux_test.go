@@ -169,7 +169,9 @@ spec:
 	_, out, _ = podvolumes(t, "", "down", "-all", "-claims", "-root", root)
 	assert.Contains(t, out, "the volumes of 1 claims are deleted")
 	assert.DirExists(t, filepath.Join(root, "provisioned/hostpath/default/archive-db-0"))
-	assert.NoDirExists(t, filepath.Join(root, "provisioned/blockdev"))
+	images, err := filepath.Glob(filepath.Join(root, "provisioned/blockdev/*"))
+	require.NoError(t, err)
+	assert.Empty(t, images)
 	requireNoLoopDevice(t, root)
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -91,6 +92,7 @@ func down(ctx context.Context, args []string, s streams) error {
 		_, _ = fmt.Fprintf(s.out, "the volumes of %d claims stay (down -claims deletes them)\n", kept)
 	} else if o.all {
 		errs = append(errs, manager.Close())
+		removeEmptyBelow(filepath.Join(root, "plugins"))
 		errs = append(errs, checkEmpty(root, errs))
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -207,6 +209,21 @@ func checkGone(podDir string) error {
 		return err
 	}
 	return fmt.Errorf("%s is left, with what podvolumes did not make: %s", podDir, names(entries))
+}
+
+// removeEmptyBelow removes dir and the directories in it, as far as there is nothing but directories: a plugin that was killed has
+// left them.
+func removeEmptyBelow(dir string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, entry := range entries {
+		if entry.IsDir() {
+			removeEmptyBelow(filepath.Join(dir, entry.Name()))
+		}
+	}
+	_ = syscall.Rmdir(dir) // unless something is left
 }
 
 // checkEmpty reports what is left in the root, unless it is known that pods are left.

@@ -7,10 +7,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/volumekit/volumekit/internal/loopdev"
 )
@@ -57,10 +60,14 @@ func (m Mapping) lockName() (string, error) {
 
 // realPath resolves symbolic links in what there is of a path.
 func realPath(path string) (string, error) {
-	resolved, err := filepath.EvalSymlinks(path)
+	dir, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err == nil {
+		defer unix.Close(dir)
+		return os.Readlink(fmt.Sprintf("/proc/self/fd/%d", dir))
+	}
 	parent := filepath.Dir(path)
-	if !errors.Is(err, fs.ErrNotExist) || parent == path {
-		return resolved, err
+	if err != unix.ENOENT || parent == path {
+		return "", &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	parent, err = realPath(parent)
 	return filepath.Join(parent, filepath.Base(path)), err

@@ -80,13 +80,14 @@ func (m Mapping) makePlace(ctx context.Context) error {
 		if err := os.MkdirAll(m.GlobalMapPath, dirMode); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		file, err := os.OpenFile(m.node(), os.O_CREATE|os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
-		if err == nil {
-			return file.Close()
-		}
-		// Unmap for another pod, or of another volume, has removed a directory that was empty.
-		if !errors.Is(err, fs.ErrNotExist) {
-			return err
+		file, err := unix.Open(m.node(), unix.O_CREAT|unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
+		switch err {
+		case nil:
+			return unix.Close(file)
+		case unix.EINTR:
+		case unix.ENOENT: // Unmap for another pod, or of another volume, has removed a directory that was empty.
+		default:
+			return &fs.PathError{Op: "make", Path: m.node(), Err: err}
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

@@ -81,6 +81,7 @@ func Open(host volume.Host, provisioners map[string]Provisioner) (*Book, error) 
 	b.idle = sync.NewCond(&b.mu)
 	entries, err := os.ReadDir(b.dir)
 	if errors.Is(err, fs.ErrNotExist) {
+		b.removeEmpty()
 		return b, nil
 	}
 	if err != nil {
@@ -89,7 +90,11 @@ func Open(host volume.Host, provisioners map[string]Provisioner) (*Book, error) 
 	var errs []error
 	for _, entry := range entries {
 		name, isPage := strings.CutSuffix(entry.Name(), ".json")
-		if !isPage || strings.HasPrefix(name, ".") {
+		if !isPage {
+			continue
+		}
+		if unfinished, is := strings.CutPrefix(name, "."); is { // what a crash has left of writing a page
+			errs = append(errs, record.RemoveUnfinished(b.path(unfinished)))
 			continue
 		}
 		p := &page{}
@@ -103,6 +108,7 @@ func Open(host volume.Host, provisioners map[string]Provisioner) (*Book, error) 
 		}
 		b.pages[name] = p
 	}
+	b.removeEmpty()
 	return b, errors.Join(errs...)
 }
 
@@ -160,16 +166,24 @@ func (b *Book) remove(name string) error {
 	if err := errors.Join(record.Remove(b.path(name)), record.RemoveUnfinished(b.path(name))); err != nil {
 		return err
 	}
-	_ = syscall.Rmdir(b.dir) // unless there are others
-	for _, p := range b.provisioners {
-		if syscall.Rmdir(p.Default) == nil {
-			_ = syscall.Rmdir(filepath.Dir(p.Default))
-		}
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.pages, name)
+	b.removeEmpty()
 	return nil
+}
+
+// removeEmpty removes the directories in which nothing is left, once the book is empty: until then they tell that nothing is missing.
+// mu is locked, or nobody else has the book.
+func (b *Book) removeEmpty() {
+	if len(b.pages) > 0 {
+		return
+	}
+	_ = syscall.Rmdir(b.dir)
+	for _, p := range b.provisioners {
+		_ = syscall.Rmdir(p.Default)
+		_ = syscall.Rmdir(filepath.Dir(p.Default))
+	}
 }
 
 func (b *Book) path(name string) string { return filepath.Join(b.dir, name+".json") }
