@@ -9,7 +9,7 @@ import (
 
 // A job is one thing that both volume layers do: one row of the table.
 type job struct {
-	// tag names the piece of work that the row belongs to, "core", "manager" or "pods".
+	// tag names the piece of work that the row belongs to, "core", "manager", "pods" or "block".
 	tag string
 
 	// name says what is done once per iteration.
@@ -43,6 +43,8 @@ func jobs() []job {
 	all = append(all, ownershipJobs(volume)...)
 	all = append(all, usageJobs(volume)...)
 	all = append(all, configMapJobs()...)
+	all = append(all, loopDeviceJobs()...)
+	all = append(all, blockMapJobs()...)
 	return all
 }
 

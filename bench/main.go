@@ -22,7 +22,7 @@ import (
 )
 
 func main() {
-	tag := flag.String("tag", "", "only the rows of this piece of work (core, manager or pods)")
+	tag := flag.String("tag", "", "only the rows of this piece of work (core, manager, pods or block)")
 	run := flag.String("run", "", "only the rows whose name matches this regular expression")
 	rounds := flag.Int("rounds", 5, "measurements per row and side")
 	benchtime := flag.Duration("time", 300*time.Millisecond, "how long one measurement takes")
