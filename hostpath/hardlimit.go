@@ -5,6 +5,7 @@ package hostpath
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 
 	v1 "k8s.io/api/core/v1"
@@ -34,10 +35,22 @@ func (p *Plugin) limitOptions(pv *v1.PersistentVolume) hardlimit.Options {
 func (p *Plugin) limit(ctx context.Context, pv *v1.PersistentVolume, parameters parameters) error {
 	options := p.limitOptions(pv)
 	options.Prepare = func(root *os.File) error {
-		return errors.Join(root.Chown(parameters.uid, parameters.gid), chmod(int(root.Fd()), root.Name(), parameters.mode))
+		// The mode last: chown takes away some of its bits.
+		return errors.Join(root.Chown(parameters.uid, parameters.gid), root.Chmod(fileMode(parameters.mode)))
 	}
 	_, err := hardlimit.Apply(ctx, pv.Spec.HostPath.Path, options)
 	return limitError(err)
+}
+
+// fileMode returns the mode with the bits of chmod(2).
+func fileMode(bits uint32) fs.FileMode {
+	mode := fs.FileMode(bits & 0o777)
+	for bit, flag := range map[uint32]fs.FileMode{0o4000: fs.ModeSetuid, 0o2000: fs.ModeSetgid, 0o1000: fs.ModeSticky} {
+		if bits&bit != 0 {
+			mode |= flag
+		}
+	}
+	return mode
 }
 
 // unlimit takes away what enforces the limit of a volume that is being deleted, with what is in it if that is an image.
