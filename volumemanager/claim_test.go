@@ -127,6 +127,12 @@ func hostPathVolume(name, path string) *v1.PersistentVolume {
 	return pv
 }
 
+func localVolume(name, path string) *v1.PersistentVolume {
+	pv := hostPathVolume(name, "")
+	pv.Spec.PersistentVolumeSource = v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: path}}
+	return pv
+}
+
 func claim(name, claimName string) v1.Volume {
 	return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claimName}}}
 }

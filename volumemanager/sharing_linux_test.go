@@ -61,12 +61,6 @@ func (m *sharedMounter) SetUp(ctx context.Context, options volume.SetUpOptions) 
 	return m.Mounter.SetUp(ctx, options)
 }
 
-func localVolume(name, path string) *v1.PersistentVolume {
-	pv := hostPathVolume(name, "")
-	pv.Spec.PersistentVolumeSource = v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: path}}
-	return pv
-}
-
 func withFSGroup(p *v1.Pod, group int64) *v1.Pod {
 	p.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: ptr.To(group)}
 	return p
