@@ -279,3 +279,25 @@ func TestAVolumeThatGrewBeforeItIsMountedIsGrownThen(t *testing.T) {
 	assert.Greater(t, stat.Blocks*uint64(stat.Bsize)>>20, uint64(400))
 	require.NoError(t, b.TearDownPod(t.Context(), "uid-db"))
 }
+
+func TestTheFilesOfADeviceAreGivenToThePodsFSGroup(t *testing.T) {
+	disk := diskImage(t, 64<<20)
+	host, _ := deviceHost(t.TempDir(), disk, v1.PersistentVolumeFilesystem)
+	b := openRigWith(t, volumemanager.Options{}, host, plugins.Default()...)
+	for _, group := range []int64{4321, 4322} {
+		status, err := b.SetUpPod(t.Context(), withFSGroup(pod("db", claim("disk", "data")), group))
+		require.NoError(t, err)
+		file := filepath.Join(status.Volumes[0].Path, "file")
+		_, err = os.Stat(file)
+		if group == 4321 {
+			require.NoError(t, os.WriteFile(file, nil, 0o600))
+		} else {
+			require.NoError(t, err, "it outlives its pod")
+		}
+		var stat syscall.Stat_t
+		require.NoError(t, syscall.Stat(file, &stat))
+		assert.EqualValues(t, group, stat.Gid)
+		require.NoError(t, b.TearDownPod(t.Context(), "uid-db"))
+	}
+	b.requireEmpty()
+}
