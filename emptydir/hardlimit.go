@@ -15,7 +15,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/volumekit/volumekit/internal/hardlimit"
-	"github.com/volumekit/volumekit/internal/program"
 	"github.com/volumekit/volumekit/internal/projectquota"
 	"github.com/volumekit/volumekit/internal/volumedir"
 	"github.com/volumekit/volumekit/volume"
@@ -66,7 +65,7 @@ func (m *mounter) setUpLimited(ctx context.Context, there state, owner ownership
 		Exec:         m.plugin.host.Exec,
 	})
 	if err != nil {
-		return limitError(err)
+		return volumedir.LimitError("emptyDir.sizeLimit", err)
 	}
 	if kind == hardlimit.Project {
 		m.plugin.projects.Store(anyProjects)
@@ -118,23 +117,11 @@ func (m *mounter) limitedMetrics(ctx context.Context) (volume.Metrics, bool, err
 	if m.wanted.medium != v1.StorageMediumDefault || !haveMounts {
 		return volume.Metrics{}, false, nil
 	}
-	used, err := hardlimit.UsageOf(ctx, m.path, imagePath(m.path))
+	metrics, err := volumedir.LimitedMetrics(ctx, m.path, imagePath(m.path), m.plugin.host.Clock.Now(), m.wanted.size)
 	if errors.Is(err, os.ErrNotExist) {
 		return volume.Metrics{}, false, nil
 	}
-	if err != nil {
-		return volume.Metrics{}, false, err
-	}
-	metrics, err := volumedir.Metrics(ctx, m.path, m.plugin.host.Clock.Now(), true)
-	if err != nil {
-		return volume.Metrics{}, false, err
-	}
-	metrics.Used, metrics.InodesUsed = int64(used.Bytes), int64(used.Inodes)
-	metrics.Limit, metrics.LimitEnforced, metrics.LimitedBy = m.wanted.size, true, string(used.Kind)
-	if metrics.Limit == 0 {
-		metrics.Limit = int64(used.Limit)
-	}
-	return metrics, true, nil
+	return metrics, err == nil, err
 }
 
 // projects says whether volumes may have project quotas: 0 as long as that is not known, else one of the two below.
@@ -162,17 +149,6 @@ func (p *Plugin) liftLimit(ctx context.Context, path string) error {
 		return fmt.Errorf("tear down the volume at %s: %w", path, err)
 	}
 	return nil
-}
-
-// limitError gives an error its kind.
-func limitError(err error) error {
-	switch {
-	case errors.Is(err, hardlimit.ErrInUse), errors.Is(err, syscall.EBUSY):
-		return volume.Errorf(volume.ErrInUse, "%w", err)
-	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, program.ErrNotFound):
-		return volume.Errorf(volume.ErrNotSupported, "%w", err)
-	}
-	return volumedir.Exhausted(fmt.Errorf("emptyDir.sizeLimit: %w", err))
 }
 
 // give gives an open directory its owner and permissions.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/volumekit/volumekit/internal/hardlimit"
 	"github.com/volumekit/volumekit/internal/provisioning"
+	"github.com/volumekit/volumekit/internal/volumedir"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -39,7 +40,7 @@ func (e expander) Expand(ctx context.Context, spec *volume.Spec, size resource.Q
 		options := e.plugin.limitOptions(pv)
 		options.Bytes = uint64(size.Value())
 		if err := raiseLimit(ctx, pv.Spec.HostPath.Path, options); err != nil {
-			return none, fmt.Errorf("raise the limit of PersistentVolume %s to %s: %w", pv.Name, size.String(), limitError(err))
+			return none, fmt.Errorf("raise the limit of PersistentVolume %s to %s: %w", pv.Name, size.String(), volumedir.LimitError(parameterHardLimit, err))
 		}
 	}
 	return volume.ExpandResult{Size: size}, nil

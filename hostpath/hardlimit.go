@@ -11,7 +11,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/volumekit/volumekit/internal/hardlimit"
-	"github.com/volumekit/volumekit/internal/program"
 	"github.com/volumekit/volumekit/internal/provisioning"
 	"github.com/volumekit/volumekit/internal/volumedir"
 	"github.com/volumekit/volumekit/volume"
@@ -19,6 +18,9 @@ import (
 
 // annotationHardLimit is on a PersistentVolume whose capacity the kernel enforces.
 const annotationHardLimit = "volumekit.io/hard-limit"
+
+// parameterHardLimit is the parameter of a StorageClass that asks for that.
+const parameterHardLimit = "hardLimit"
 
 // isLimited reports whether the capacity of the volume, which this plugin has provisioned, is enforced. pv may be nil.
 func (p *Plugin) isLimited(pv *v1.PersistentVolume) bool {
@@ -39,7 +41,7 @@ func (p *Plugin) limit(ctx context.Context, pv *v1.PersistentVolume, parameters 
 		return errors.Join(root.Chown(parameters.uid, parameters.gid), root.Chmod(fileMode(parameters.mode)))
 	}
 	_, err := hardlimit.Apply(ctx, pv.Spec.HostPath.Path, options)
-	return limitError(err)
+	return volumedir.LimitError(parameterHardLimit, err)
 }
 
 // fileMode returns the mode with the bits of chmod(2).
@@ -59,22 +61,9 @@ func (p *Plugin) unlimit(ctx context.Context, pv *v1.PersistentVolume, l locatio
 		return nil
 	}
 	if err := hardlimit.Remove(ctx, l.path(), p.limitOptions(pv)); err != nil {
-		return limitError(volumedir.WhyInUse(p.host.Mounter, l.path(), err))
+		return volumedir.LimitError(parameterHardLimit, volumedir.WhyInUse(p.host.Mounter, l.path(), err))
 	}
 	return nil
-}
-
-// limitError gives an error its kind.
-func limitError(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, hardlimit.ErrInUse):
-		return volume.Errorf(volume.ErrInUse, "%w", err)
-	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, program.ErrNotFound):
-		return volume.Errorf(volume.ErrNotSupported, "hardLimit: %w", err)
-	}
-	return volumedir.Exhausted(err)
 }
 
 // limitedMounter is the Mounter of a directory whose volume's capacity the kernel enforces. After a reboot an image has to be
@@ -92,7 +81,7 @@ func (m *limitedMounter) SetUp(ctx context.Context, options volume.SetUpOptions)
 		return err
 	}
 	_, err := hardlimit.Apply(ctx, m.Path(), m.plugin.limitOptions(m.pv))
-	return limitError(err)
+	return volumedir.LimitError(parameterHardLimit, err)
 }
 
 func (m *limitedMounter) Presence(ctx context.Context) (volume.Presence, error) {
@@ -112,16 +101,6 @@ func (m *limitedMounter) Presence(ctx context.Context) (volume.Presence, error) 
 
 // Metrics tells how full the directory is, without counting its files.
 func (m *limitedMounter) Metrics(ctx context.Context) (volume.Metrics, error) {
-	used, err := hardlimit.UsageOf(ctx, m.Path(), "")
-	if err != nil {
-		return volume.Metrics{}, err
-	}
-	metrics, err := volumedir.Metrics(ctx, m.Path(), m.plugin.host.Clock.Now(), true)
-	if err != nil {
-		return volume.Metrics{}, err
-	}
 	capacity := m.pv.Spec.Capacity[v1.ResourceStorage]
-	metrics.Used, metrics.InodesUsed = int64(used.Bytes), int64(used.Inodes)
-	metrics.Limit, metrics.LimitEnforced, metrics.LimitedBy = capacity.Value(), true, string(used.Kind)
-	return metrics, nil
+	return volumedir.LimitedMetrics(ctx, m.Path(), "", m.plugin.host.Clock.Now(), capacity.Value())
 }

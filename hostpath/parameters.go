@@ -44,7 +44,7 @@ func parseParameters(given map[string]string) (parameters, error) {
 				err = volume.Errorf(volume.ErrInvalid, "greater than 07777")
 			}
 			p.mode = uint32(mode)
-		case "hardLimit":
+		case parameterHardLimit:
 			if p.hardLimit, err = strconv.ParseBool(value); err != nil {
 				err = volume.Errorf(volume.ErrInvalid, "it is neither true nor false")
 			}
