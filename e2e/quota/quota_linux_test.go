@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/volumekit/volumekit/e2e/internal/vm"
 )
 
@@ -18,16 +20,17 @@ var image = vm.Image{
 	Modules: []string{"ext4", "xfs", "loop", "quota_v2"},
 }
 
-// run runs the tests of a package of volumekit in a machine whose kernel has project quotas.
-func run(t *testing.T, pkg string, args ...string) {
+// run runs the tests of a package of volumekit in a machine whose kernel has project quotas, and returns what they wrote.
+func run(t *testing.T, pkg string, args ...string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	vm.Run(ctx, t, vm.Guest{
+	result := vm.Run(ctx, t, vm.Guest{
 		Image:   image,
 		Program: vm.TestBinary(ctx, t, pkg, "vm"),
 		Args:    append([]string{"-test.v", "-test.timeout=4m"}, args...),
 		Disks:   map[string]int64{"ext4": 512 << 20, "xfs": 512 << 20},
 	})
+	return result.Output
 }
 
 func TestProjectQuotas(t *testing.T) { run(t, "./internal/projectquota") }
@@ -38,3 +41,11 @@ func TestHardLimits(t *testing.T) {
 }
 
 func TestEmptyDirs(t *testing.T) { run(t, "./emptydir", "-test.run=^TestInAVirtualMachine") }
+
+// TestMountedFileSystemsGrow is here for the capability that it takes, as TestHardLimits.
+func TestMountedFileSystemsGrow(t *testing.T) {
+	output := run(t, "./internal/filesystem", "-test.run=^TestAMountedFileSystemGrows$/^(ext4|ext3|xfs)$")
+	for _, fsType := range []string{"ext4", "ext3", "xfs"} {
+		assert.Contains(t, output, "--- PASS: TestAMountedFileSystemGrows/"+fsType)
+	}
+}
