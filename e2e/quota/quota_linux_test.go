@@ -14,7 +14,7 @@ import (
 
 // image has what makes and mends the file systems.
 var image = vm.Image{
-	Packages: []string{"e2fsprogs", "xfsprogs"},
+	Packages: []string{"e2fsprogs", "xfsprogs", "mount"}, // the last one for losetup
 	// For parts of xfsprogs that nobody runs here.
 	Without: []string{"python3", "libpython3", "libicu", "libsqlite3", "libssl", "libstdc++", "libkrb5", "dpkg", "tar", "libdb5", "libc6-dev"},
 	Modules: []string{"ext4", "xfs", "loop", "quota_v2"},
