@@ -96,7 +96,7 @@ func (k *claimKeeper) serve(ctx context.Context) (failed bool) {
 	k.mu.Lock()
 	objects, pods := k.objects, k.pods
 	k.mu.Unlock()
-	faults := provision(ctx, k.source.book, objects, pods)
+	faults := provision(ctx, k.source, objects, pods)
 	faults = append(faults, k.source.add(nil)...)
 	if err := finishGrowing(ctx, k.source.book, k.manager); err != nil {
 		faults = append(faults, errorText(err))

@@ -129,6 +129,14 @@ func TestAClaimThatCannotBeServedIsNamedAndTheRestIsServed(t *testing.T) {
 	}
 }
 
+func TestNothingIsProvisionedForManifestsThatAreRefused(t *testing.T) {
+	root := t.TempDir()
+	manifest := strings.Replace(readFile(t, "database.yaml"), "name: data}", `name: "../data"}`, 1)
+	status, _, complaints := podvolumes(t, manifest, "up", "-f", "-", "-root", root)
+	assert.Equal(t, wrongUse, status, complaints)
+	requireNoFile(t, root)
+}
+
 func TestAClaimGrowsOnlyIfItsClassAllowsIt(t *testing.T) {
 	mountns.RequirePrivate(t)
 	root := t.TempDir()

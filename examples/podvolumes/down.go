@@ -89,7 +89,11 @@ func down(ctx context.Context, args []string, s streams) error {
 		_, _ = fmt.Fprintf(s.out, "the volumes of %d claims are deleted\n", deleted)
 	}
 	if kept := len(book.Entries()); o.all && kept > 0 {
-		_, _ = fmt.Fprintf(s.out, "the volumes of %d claims stay (down -claims deletes them)\n", kept)
+		hint := " (down -claims deletes them)"
+		if o.claims {
+			hint = ""
+		}
+		_, _ = fmt.Fprintf(s.out, "the volumes of %d claims stay%s\n", kept, hint)
 	} else if o.all {
 		errs = append(errs, manager.Close())
 		removeEmptyBelow(filepath.Join(root, "plugins"))

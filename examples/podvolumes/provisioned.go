@@ -58,16 +58,20 @@ func withDefaultClass(loaded []manifest.Object) []manifest.Object {
 	return completed
 }
 
-// provision gives the claims of manifests their volumes, and returns what is wrong with some.
-func provision(ctx context.Context, book *claims.Book, loaded []manifest.Object, pods []*v1.Pod) (faults []string) {
+// provision gives the claims of manifests their volumes, and returns what is wrong with some. What is wrong with a claim that the
+// source has not taken has been said.
+func provision(ctx context.Context, source *objectSource, loaded []manifest.Object, pods []*v1.Pod) (faults []string) {
 	asked, classes := claimsIn(loaded)
 	var mu sync.Mutex
 	parallel.Each(len(asked), provisionedAtOnce, func(i int) {
 		claim := asked[i].claim
+		if _, err := source.store.PersistentVolumeClaim(ctx, claim.Namespace, claim.Name); err != nil {
+			return
+		}
 		if classes.WaitsForPod(claim) && !slices.ContainsFunc(pods, func(pod *v1.Pod) bool { return uses(pod, claim) }) {
 			return
 		}
-		if _, err := book.Serve(ctx, claim, classes); err != nil {
+		if _, err := source.book.Serve(ctx, claim, classes); err != nil {
 			mu.Lock()
 			defer mu.Unlock()
 			faults = append(faults, fmt.Sprintf("%s: %v", asked[i].origin, err))

@@ -46,10 +46,11 @@ func up(ctx context.Context, args []string, s streams) error {
 	defer func() { _ = manager.Close() }()
 	source.book = openBook(plugins.Host(), s)
 	loaded.Objects = withDefaultClass(loaded.Objects)
-	unprovisioned := provision(ctx, source.book, loaded.Objects, podsOf(loaded.Pods))
 	if err := source.fill(loaded.Objects, s); err != nil {
 		return err
 	}
+	unprovisioned := provision(ctx, source, loaded.Objects, podsOf(loaded.Pods))
+	unprovisioned = append(unprovisioned, source.add(nil)...)
 
 	statuses := make([]volumemanager.PodStatus, len(loaded.Pods))
 	progress := newProgress(s.err, "set up", len(loaded.Pods))

@@ -34,7 +34,7 @@ type Book struct {
 	provisioners map[string]Provisioner
 
 	mu    sync.Mutex
-	pages map[string]*page // by the volume's name
+	pages map[string]*page // by keyOf
 
 	// busy has a claim's volume worked on by one at a time.
 	busy map[string]bool
@@ -44,6 +44,9 @@ type Book struct {
 // page is what is known of one claim. It is replaced, not changed.
 type page struct {
 	Claim types.NamespacedName `json:"claim"`
+
+	// Name is the volume's.
+	Name string `json:"name"`
 
 	// Pod is the UID of the pod that the claim was made for and goes with, empty for one that stays.
 	Pod types.UID `json:"pod,omitempty"`
@@ -89,36 +92,40 @@ func Open(host volume.Host, provisioners map[string]Provisioner) (*Book, error) 
 	}
 	var errs []error
 	for _, entry := range entries {
-		name, isPage := strings.CutSuffix(entry.Name(), ".json")
+		key, isPage := strings.CutSuffix(entry.Name(), ".json")
 		if !isPage {
 			continue
 		}
-		if unfinished, is := strings.CutPrefix(name, "."); is { // what a crash has left of writing a page
+		if unfinished, is := strings.CutPrefix(key, "."); is { // what a crash has left of writing a page
 			errs = append(errs, record.RemoveUnfinished(b.path(unfinished)))
 			continue
 		}
 		p := &page{}
 		err := record.Read(filepath.Join(b.dir, entry.Name()), pageVersion, p)
-		if err == nil && (p.Ask == nil || p.Class == nil || nameFor(p.Claim) != name) {
+		if err == nil && (p.Ask == nil || p.Class == nil || p.Name == "" || keyOf(p.Claim) != key) {
 			err = fmt.Errorf("%w %s: it is no page of a claim", record.ErrDamaged, filepath.Join(b.dir, entry.Name()))
 		}
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		b.pages[name] = p
+		b.pages[key] = p
 	}
 	b.removeEmpty()
 	return b, errors.Join(errs...)
 }
 
-// volumeSpace is the name space of the UIDs that are made from the names of claims.
-var volumeSpace = uuid.MustParse("0d8ac4cf-5d52-5f3f-8f1c-3b8f37d5a2e6")
+// claimSpace is the name space of the UUIDs that are made from the names of claims.
+var claimSpace = uuid.MustParse("0d8ac4cf-5d52-5f3f-8f1c-3b8f37d5a2e6")
 
-// nameFor is the name of the claim's volume: Kubernetes', but a claim of a manifest has no UID.
-func nameFor(claim types.NamespacedName) string {
-	return "pvc-" + uuid.NewSHA1(volumeSpace, []byte(claim.String())).String()
+// keyOf names the page of a claim.
+func keyOf(claim types.NamespacedName) string {
+	return uuid.NewSHA1(claimSpace, []byte(claim.String())).String()
 }
+
+// newName returns a name for a claim's volume, as in Kubernetes, but that a claim of a manifest has no UID. Another root may have a
+// claim of the same name, and provision in the same directory.
+func newName() string { return "pvc-" + uuid.NewString() }
 
 // Volumes returns the volumes that claims have, each with its claimRef.
 func (b *Book) Volumes() []*v1.PersistentVolume {
@@ -135,40 +142,42 @@ func (b *Book) Volumes() []*v1.PersistentVolume {
 }
 
 // lock has the volume worked on by nobody else until unlock is called, and returns its page, nil if it has none.
-func (b *Book) lock(name string) (p *page, unlock func()) {
+func (b *Book) lock(key string) (p *page, unlock func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for b.busy[name] {
+	for b.busy[key] {
 		b.idle.Wait()
 	}
-	b.busy[name] = true
-	return b.pages[name], func() {
+	b.busy[key] = true
+	return b.pages[key], func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		delete(b.busy, name)
+		delete(b.busy, key)
 		b.idle.Broadcast()
 	}
 }
 
 // write puts the page in the book, for ever.
-func (b *Book) write(name string, p *page) error {
-	if err := record.WriteDurably(b.path(name), pageVersion, p); err != nil {
+func (b *Book) write(p *page) error {
+	key := keyOf(p.Claim)
+	if err := record.WriteDurably(b.path(key), pageVersion, p); err != nil {
 		return err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.pages[name] = p
+	b.pages[key] = p
 	return nil
 }
 
 // remove takes the page out of the book.
-func (b *Book) remove(name string) error {
-	if err := errors.Join(record.Remove(b.path(name)), record.RemoveUnfinished(b.path(name))); err != nil {
+func (b *Book) remove(p *page) error {
+	key := keyOf(p.Claim)
+	if err := errors.Join(record.Remove(b.path(key)), record.RemoveUnfinished(b.path(key))); err != nil {
 		return err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.pages, name)
+	delete(b.pages, key)
 	b.removeEmpty()
 	return nil
 }
@@ -186,7 +195,7 @@ func (b *Book) removeEmpty() {
 	}
 }
 
-func (b *Book) path(name string) string { return filepath.Join(b.dir, name+".json") }
+func (b *Book) path(key string) string { return filepath.Join(b.dir, key+".json") }
 
 // plugin returns what provisions for the class; ok is false if its provisioner is none of ours.
 func (b *Book) plugin(ctx context.Context, class *storagev1.StorageClass) (plugin volume.VolumePlugin, ok bool, err error) {

@@ -202,8 +202,22 @@ func TestADamagedPageIsNamedAndTheOthersAreThere(t *testing.T) {
 	require.NoError(t, err)
 	damaged, err := b.Serve(t.Context(), newClaim("damaged", "dirs", "1Gi"), Classes{newClass("dirs")})
 	require.NoError(t, err)
-	require.NoError(t, os.Truncate(b.path(damaged.Name), 0))
+	page := b.path(keyOf(nameOf(newClaim("damaged", "dirs", "1Gi"))))
+	assert.NotEqual(t, kept.Name, damaged.Name)
+	require.NoError(t, os.Truncate(page, 0))
 	b, err = Open(volume.Host{Root: root}, nil)
-	assert.ErrorContains(t, err, b.path(damaged.Name))
+	assert.ErrorContains(t, err, page)
 	assert.Equal(t, []*v1.PersistentVolume{kept}, b.Volumes())
+}
+
+func TestTwoBooksThatProvisionInOneDirectoryShareNoVolume(t *testing.T) {
+	class := newClass("dirs", func(c *storagev1.StorageClass) { c.Parameters = map[string]string{"basePath": t.TempDir()} })
+	claim := newClaim("data", "dirs", "1Gi")
+	var paths []string
+	for range 2 {
+		pv, err := openBook(t, t.TempDir(), nil).Serve(t.Context(), claim, Classes{class})
+		require.NoError(t, err)
+		paths = append(paths, pv.Spec.HostPath.Path)
+	}
+	assert.NotEqual(t, paths[0], paths[1])
 }

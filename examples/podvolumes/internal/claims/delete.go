@@ -31,8 +31,8 @@ func (b *Book) Entries() []Entry {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	entries := make([]Entry, 0, len(b.pages))
-	for name, p := range b.pages {
-		entries = append(entries, Entry{Claim: p.Claim, Pod: p.Pod, Volume: name, Kept: p.isKept()})
+	for _, p := range b.pages {
+		entries = append(entries, Entry{Claim: p.Claim, Pod: p.Pod, Volume: p.Name, Kept: p.isKept()})
 	}
 	return entries
 }
@@ -51,19 +51,18 @@ func (p *page) isKept() bool {
 // Delete deletes the claim's volume, for ever, unless its reclaim policy is Retain: then nothing is done, and the claim still has
 // it. It succeeds for a claim that has none. After an error the same call goes on.
 func (b *Book) Delete(ctx context.Context, claim types.NamespacedName) error {
-	name := nameFor(claim)
-	p, unlock := b.lock(name)
+	p, unlock := b.lock(keyOf(claim))
 	defer unlock()
 	if p == nil || p.isKept() {
 		return nil
 	}
-	if err := b.delete(ctx, name, p); err != nil {
-		return fmt.Errorf("claim %s: delete its volume %s: %w", claim, name, err)
+	if err := b.delete(ctx, p); err != nil {
+		return fmt.Errorf("claim %s: delete its volume %s: %w", claim, p.Name, err)
 	}
 	return nil
 }
 
-func (b *Book) delete(ctx context.Context, name string, p *page) error {
+func (b *Book) delete(ctx context.Context, p *page) error {
 	plugin, ok, err := b.plugin(ctx, p.Class)
 	if err == nil && !ok {
 		err = volume.Errorf(volume.ErrNotFound, "there is no provisioner %s", p.Class.Provisioner)
@@ -73,9 +72,9 @@ func (b *Book) delete(ctx context.Context, name string, p *page) error {
 	}
 	deleting := *p
 	if deleting.Volume == nil { // it is not known how far it came
-		if deleting.Volume, err = provision(ctx, plugin, name, p); err != nil {
+		if deleting.Volume, err = provision(ctx, plugin, p); err != nil {
 			if errors.Is(err, volume.ErrInvalid) || errors.Is(err, volume.ErrNotSupported) {
-				return b.remove(name) // so nothing was made
+				return b.remove(p) // so nothing was made
 			}
 			return err
 		}
@@ -90,12 +89,12 @@ func (b *Book) delete(ctx context.Context, name string, p *page) error {
 	}
 	if !p.Deleting {
 		deleting.Deleting = true
-		if err := b.write(name, &deleting); err != nil {
+		if err := b.write(&deleting); err != nil {
 			return err
 		}
 	}
 	if err := deleter.Delete(ctx, deleting.Volume); err != nil {
 		return err
 	}
-	return b.remove(name)
+	return b.remove(p)
 }

@@ -28,15 +28,14 @@ func (b *Book) Serve(ctx context.Context, claim *v1.PersistentVolumeClaim, class
 }
 
 func (b *Book) serve(ctx context.Context, claim *v1.PersistentVolumeClaim, classes Classes) (*v1.PersistentVolume, error) {
-	name := nameFor(nameOf(claim))
-	p, unlock := b.lock(name)
+	p, unlock := b.lock(keyOf(nameOf(claim)))
 	defer unlock()
 	class := classes.of(claim)
 	switch {
 	case p != nil && p.Deleting:
-		return nil, volume.Errorf(volume.ErrInUse, "its volume %s of before is being deleted, or that was interrupted: delete it first (down -claims)", name)
+		return nil, volume.Errorf(volume.ErrInUse, "its volume %s of before is being deleted, or that was interrupted: delete it first (down -claims)", p.Name)
 	case p != nil && p.Volume != nil:
-		return b.grow(ctx, name, p, claim, class)
+		return b.grow(ctx, p, claim, class)
 	case claim.Spec.VolumeName != "" || class == nil:
 		return nil, nil
 	}
@@ -45,26 +44,26 @@ func (b *Book) serve(ctx context.Context, claim *v1.PersistentVolumeClaim, class
 		return nil, err
 	}
 	if p == nil {
-		p = &page{Claim: nameOf(claim), Pod: podOf(claim), Ask: withoutStatus(claim), Class: class}
-		if err := b.write(name, p); err != nil {
+		p = &page{Claim: nameOf(claim), Name: newName(), Pod: podOf(claim), Ask: withoutStatus(claim), Class: class}
+		if err := b.write(p); err != nil {
 			return nil, err
 		}
 	}
-	pv, err := provision(ctx, plugin, name, p)
+	pv, err := provision(ctx, plugin, p)
 	if err != nil {
 		if !errors.Is(err, volume.ErrUncertain) && ctx.Err() == nil {
 			// Nothing has been made, so that the claim may ask for something else.
-			err = errors.Join(err, b.remove(name))
+			err = errors.Join(err, b.remove(p))
 		}
 		return nil, err
 	}
 	provisioned := *p
 	provisioned.Volume = pv
-	return pv, b.write(name, &provisioned)
+	return pv, b.write(&provisioned)
 }
 
 // provision makes the volume of the page, or finds it.
-func provision(ctx context.Context, plugin volume.VolumePlugin, name string, p *page) (*v1.PersistentVolume, error) {
+func provision(ctx context.Context, plugin volume.VolumePlugin, p *page) (*v1.PersistentVolume, error) {
 	provisionable, ok := plugin.(volume.ProvisionableVolumePlugin)
 	if !ok {
 		return nil, volume.Errorf(volume.ErrNotSupported, "plugin %s provisions nothing", plugin.Name())
@@ -73,9 +72,9 @@ func provision(ctx context.Context, plugin volume.VolumePlugin, name string, p *
 	if err != nil {
 		return nil, err
 	}
-	pv, err := provisioner.Provision(ctx, volume.ProvisionOptions{PVName: name, Claim: p.Ask, Class: p.Class})
+	pv, err := provisioner.Provision(ctx, volume.ProvisionOptions{PVName: p.Name, Claim: p.Ask, Class: p.Class})
 	if err != nil {
-		return nil, fmt.Errorf("provision %s with StorageClass %s: %w", name, p.Class.Name, err)
+		return nil, fmt.Errorf("provision %s with StorageClass %s: %w", p.Name, p.Class.Name, err)
 	}
 	pv.Spec.ClaimRef = &v1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: p.Claim.Namespace, Name: p.Claim.Name, UID: p.Ask.UID}
 	return pv, nil
@@ -96,7 +95,7 @@ func withoutStatus(claim *v1.PersistentVolumeClaim) *v1.PersistentVolumeClaim {
 }
 
 // grow has a volume grow, where it is stored, to what the claim asks for.
-func (b *Book) grow(ctx context.Context, name string, p *page, claim *v1.PersistentVolumeClaim, class *storagev1.StorageClass) (*v1.PersistentVolume, error) {
+func (b *Book) grow(ctx context.Context, p *page, claim *v1.PersistentVolumeClaim, class *storagev1.StorageClass) (*v1.PersistentVolume, error) {
 	asked, has := claim.Spec.Resources.Requests[v1.ResourceStorage], p.Volume.Spec.Capacity[v1.ResourceStorage]
 	if asked.Cmp(has) <= 0 {
 		return p.Volume, nil
@@ -110,12 +109,12 @@ func (b *Book) grow(ctx context.Context, name string, p *page, claim *v1.Persist
 	}
 	size, more, err := b.expand(ctx, p, asked)
 	if err != nil {
-		return p.Volume, fmt.Errorf("expand %s from %s to %s: %w", name, has.String(), asked.String(), err)
+		return p.Volume, fmt.Errorf("expand %s from %s to %s: %w", p.Name, has.String(), asked.String(), err)
 	}
 	grown := *p
 	grown.Volume, grown.Growing = p.Volume.DeepCopy(), p.Growing || more
 	grown.Volume.Spec.Capacity[v1.ResourceStorage] = size
-	return grown.Volume, b.write(name, &grown)
+	return grown.Volume, b.write(&grown)
 }
 
 func (b *Book) expand(ctx context.Context, p *page, size resource.Quantity) (has resource.Quantity, more bool, err error) {
@@ -143,21 +142,21 @@ func (b *Book) expand(ctx context.Context, p *page, size resource.Quantity) (has
 func (b *Book) FinishGrowing(ctx context.Context, expand func(context.Context, *v1.PersistentVolume) error) error {
 	b.mu.Lock()
 	var growing []string
-	for name, p := range b.pages {
+	for key, p := range b.pages {
 		if p.Growing && !p.Deleting {
-			growing = append(growing, name)
+			growing = append(growing, key)
 		}
 	}
 	b.mu.Unlock()
 	var errs []error
-	for _, name := range growing {
-		errs = append(errs, b.finishGrowing(ctx, name, expand))
+	for _, key := range growing {
+		errs = append(errs, b.finishGrowing(ctx, key, expand))
 	}
 	return errors.Join(errs...)
 }
 
-func (b *Book) finishGrowing(ctx context.Context, name string, expand func(context.Context, *v1.PersistentVolume) error) error {
-	p, unlock := b.lock(name)
+func (b *Book) finishGrowing(ctx context.Context, key string, expand func(context.Context, *v1.PersistentVolume) error) error {
+	p, unlock := b.lock(key)
 	defer unlock()
 	if p == nil || !p.Growing {
 		return nil
@@ -167,5 +166,5 @@ func (b *Book) finishGrowing(ctx context.Context, name string, expand func(conte
 	}
 	grown := *p
 	grown.Growing = false
-	return b.write(name, &grown)
+	return b.write(&grown)
 }
