@@ -157,7 +157,7 @@ func (d deviceMounter) UnmountDevice(ctx context.Context, deviceMountPath string
 	if err := p.unmount(ctx, deviceMountPath, func(string, ...any) {}); err != nil {
 		return err
 	}
-	if err := p.forgetFormatting(filepath.Base(deviceMountPath)); err != nil {
+	if err := p.settleFormatting(ctx, filepath.Base(deviceMountPath)); err != nil {
 		return err
 	}
 	p.removeEmpty(dir)

@@ -20,6 +20,9 @@ import (
 // there. With it most devices on which mkfs was killed are not refused for ever: one is formatted again if it is the same device
 // since the same boot, and what is there names the UUID of the file system that was being made, which nobody else's can.
 type formatting struct {
+	// Path is where the device was, without symbolic links.
+	Path string `json:"path,omitempty"`
+
 	// Device is what the device is: of a file its file system and inode, of a block device its number.
 	Device string `json:"device"`
 
@@ -53,6 +56,32 @@ func (p *Plugin) forgetFormatting(name string) error {
 	return nil
 }
 
+// settleFormatting removes the record of a device when it is of no use any more: it stays only where a killed mkfs has left what it
+// describes, or nobody can tell. Without it the next pod would be refused the device for ever.
+func (p *Plugin) settleFormatting(ctx context.Context, name string) error {
+	begun, err := p.begunFormatting(name)
+	if err != nil {
+		return err
+	}
+	if begun == nil || begun.Boot == "" || begun.Boot != bootID() {
+		return p.forgetFormatting(name)
+	}
+	found, err := (source{path: begun.Path}).find(ctx)
+	switch {
+	case errors.Is(err, volume.ErrNotFound), errors.Is(err, volume.ErrInvalid):
+		return p.forgetFormatting(name)
+	case err != nil:
+		return nil // what is not known is kept
+	case found.kind == directory || identityOf(found) != begun.Device:
+		return p.forgetFormatting(name)
+	}
+	content, err := filesystem.Probe(ctx, found.path)
+	if err != nil || content.IsLeftOf(begun.UUID) {
+		return nil
+	}
+	return p.forgetFormatting(name)
+}
+
 // format makes a file system on a device that has none, if it is proved to be blank, or was when mkfs was begun.
 func (p *Plugin) format(ctx context.Context, s source, found place, device, fsType string, content filesystem.Content) error {
 	busy, err := isBusy(ctx, device)
@@ -62,7 +91,7 @@ func (p *Plugin) format(ctx context.Context, s source, found place, device, fsTy
 	if busy {
 		return volume.Errorf(volume.ErrInUse, "%s has no file system that could be mounted (%s), and somebody uses it: nothing is done to it", found.path, contentText(content))
 	}
-	now := formatting{Device: identityOf(found), Type: fsType, UUID: string(uuid.NewUUID()), Boot: bootID()}
+	now := formatting{Path: found.path, Device: identityOf(found), Type: fsType, UUID: string(uuid.NewUUID()), Boot: bootID()}
 	if now.Bytes, err = filesystem.Size(device); err != nil {
 		return err
 	}

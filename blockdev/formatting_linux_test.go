@@ -105,11 +105,13 @@ func TestAFileSystemThatIsThereIsTakenOrRefused(t *testing.T) {
 func TestAReadOnlyDeviceIsNotFormatted(t *testing.T) {
 	mountns.RequirePrivate(t)
 	spec := localVolume(newImage(t, filepath.Join(t.TempDir(), "image"), 64<<20), "")
-	spec.PersistentVolume.Spec.MountOptions = []string{"ro"}
-	err := mountDevice(t, newPlugin(t), spec)
-	require.ErrorIs(t, err, volume.ErrInvalid)
-	assert.ErrorContains(t, err, "to be mounted read-only, so none is made")
-	assert.True(t, contentOf(t, spec.PersistentVolume.Spec.Local.Path).Blank)
+	for _, options := range [][]string{{"ro"}, {"noatime,ro"}, {"rw", "ro"}} { // Kubernetes joins them
+		spec.PersistentVolume.Spec.MountOptions = options
+		err := mountDevice(t, newPlugin(t), spec)
+		require.ErrorIs(t, err, volume.ErrInvalid)
+		assert.ErrorContains(t, err, "to be mounted read-only, so none is made")
+		assert.True(t, contentOf(t, spec.PersistentVolume.Spec.Local.Path).Blank)
+	}
 }
 
 // TestWhatAnInterruptedMkfsLeftIsFormattedAgain has the head of a file system as mkfs.xfs leaves it when it is killed.
@@ -150,6 +152,37 @@ func TestWhatAnInterruptedMkfsLeftIsFormattedAgain(t *testing.T) {
 			assert.NoFileExists(t, p.formattingPath("pv-1"))
 		})
 	}
+}
+
+func TestARecordOfFormattingStaysWhileWhatAKilledMkfsLeftIsThere(t *testing.T) {
+	mountns.RequirePrivate(t)
+	const inProgress = 126
+	const ours = "6a1c3c1e-3b54-4b3f-8f61-0d0d1ba1e6a5"
+	p, spec := newPlugin(t), localVolume(newImage(t, filepath.Join(t.TempDir(), "image"), 320<<20), "xfs")
+	image := spec.PersistentVolume.Spec.Local.Path
+	begin := func() {
+		found, err := (source{path: image}).find(t.Context())
+		require.NoError(t, err)
+		begun := formatting{Path: image, Device: identityOf(found), Bytes: 320 << 20, Boot: bootID(), Type: "xfs", UUID: ours}
+		require.NoError(t, record.WriteDurably(p.formattingPath("pv-1"), formattingVersion, begun))
+	}
+	unmount := func() {
+		require.NoError(t, deviceMounter{p}.UnmountDevice(t.Context(), p.deviceMountPath(spec)))
+	}
+	begin()
+	unmount()
+	assert.NoFileExists(t, p.formattingPath("pv-1"), "the device is blank still")
+	runProgram(t, "mkfs.xfs", "-q", "-m", "uuid="+ours, image)
+	overwrite(t, image, inProgress, []byte{1})
+	begin()
+	unmount()
+	require.NoError(t, mountDevice(t, p, spec), "the pod for which mkfs was begun has gone, and another one comes")
+	assert.Equal(t, ours, contentOf(t, image).UUID)
+	unmount()
+	begin()
+	require.NoError(t, os.Remove(image))
+	unmount()
+	assert.NoDirExists(t, p.host.PluginDir(Name))
 }
 
 func TestADamagedFileSystemIsRepairedOrRefused(t *testing.T) {

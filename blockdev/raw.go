@@ -63,10 +63,18 @@ func (d *rawDevice) PodDeviceMapPath() (dir, name string) {
 }
 
 // loopName is what the kernel calls the loop device of the volume's file. By it that is found again when the file has lost its own
-// name, and told from one that somebody else has attached.
+// name, and told from one that somebody else has attached. It is the same however the root is spelt.
 func (d *rawDevice) loopName() string {
-	sum := sha256.Sum256([]byte(filepath.Join(d.plugin.host.PluginDir(Name), d.name)))
+	sum := sha256.Sum256([]byte(filepath.Join(resolved(d.plugin.host.PluginDir(Name)), d.name)))
 	return "volumekit:" + hex.EncodeToString(sum[:20])
+}
+
+// resolved returns path without symbolic links in what there is of it.
+func resolved(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil || filepath.Dir(path) == path {
+		return real
+	}
+	return filepath.Join(resolved(filepath.Dir(path)), filepath.Base(path))
 }
 
 // UnmapPodDevice does nothing: the pod has had nothing but links.
@@ -94,15 +102,45 @@ type mapper struct {
 
 // SetUpDevice attaches a file to a loop device. A block device needs nothing.
 func (m *mapper) SetUpDevice(ctx context.Context, _ string) (string, error) {
+	path, kind, err := m.device(ctx)
+	if err != nil || kind == device {
+		return "", err
+	}
+	return path, nil
+}
+
+// MapPodDevice returns the path of the device, which is the loop device of a file.
+func (m *mapper) MapPodDevice(ctx context.Context) (string, error) {
+	path, _, err := m.device(ctx)
+	return path, err
+}
+
+// device returns the path of the device. A file is attached to one, unless it is.
+func (m *mapper) device(ctx context.Context) (string, kind, error) {
+	devices, err := loopdev.FindNamed(ctx, m.loopName())
+	if err != nil {
+		return "", file, err
+	}
+	for _, d := range devices {
+		// It is taken without a look at the path, as the file may have lost its name. One with Autoclear has been torn down and goes
+		// when somebody closes it who has it open still: it may be of a file that was there before.
+		if d.Autoclear {
+			continue
+		}
+		if d.ReadOnly != m.source.readOnly {
+			return "", file, volume.Errorf(volume.ErrInUse, "%s is attached to %s already, in another way than it is to be: tear the volume down first", m.source.path, d.Path)
+		}
+		return d.Path, file, nil
+	}
 	found, err := m.find(ctx)
 	if err != nil || found.kind == device {
-		return "", err
+		return found.path, found.kind, err
 	}
 	h, err := attached(ctx, found, loopdev.Options{ReadOnly: m.source.readOnly, DirectIO: true, Name: m.loopName()})
 	if err != nil {
-		return "", err
+		return "", file, err
 	}
-	return h.Path, h.Close()
+	return h.Path, file, h.Close()
 }
 
 func (m *mapper) find(ctx context.Context) (place, error) {
@@ -111,27 +149,4 @@ func (m *mapper) find(ctx context.Context) (place, error) {
 		err = volume.Errorf(volume.ErrInvalid, "local.path leads to the directory %s, which is no device: a PersistentVolume of volumeMode Block needs a block device or a file", found.path)
 	}
 	return found, err
-}
-
-// MapPodDevice returns the path of the device, which is the loop device of a file.
-func (m *mapper) MapPodDevice(ctx context.Context) (string, error) {
-	devices, err := loopdev.FindNamed(ctx, m.loopName())
-	if err != nil {
-		return "", err
-	}
-	if len(devices) > 0 { // the file may have lost its name
-		return devices[0].Path, nil
-	}
-	found, err := m.find(ctx)
-	if err != nil {
-		return "", err
-	}
-	if found.kind == device {
-		return found.path, nil
-	}
-	h, err := attached(ctx, found, loopdev.Options{ReadOnly: m.source.readOnly, DirectIO: true, Name: m.loopName()})
-	if err != nil {
-		return "", err
-	}
-	return h.Path, h.Close()
 }

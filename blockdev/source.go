@@ -62,16 +62,40 @@ func checkSpec(spec *volume.Spec) (source, error) {
 	} else if !slices.Contains([]string{"", "ext4", "ext3", "ext2", "xfs", "btrfs"}, s.fsType) {
 		return source{}, volume.Errorf(volume.ErrNotSupported, "local.fsType %q is none of ext4, xfs, btrfs, ext3 and ext2", s.fsType)
 	}
-	s.readOnly = slices.Contains(s.mountOptions, "ro") || slices.Equal(pv.Spec.AccessModes, []v1.PersistentVolumeAccessMode{v1.ReadOnlyMany})
+	s.readOnly = saysReadOnly(s.mountOptions) || slices.Equal(pv.Spec.AccessModes, []v1.PersistentVolumeAccessMode{v1.ReadOnlyMany})
 	return s, nil
 }
 
 // mountOptionsOf returns the mount options of a PersistentVolume; the annotation is the older way of giving them.
 func mountOptionsOf(pv *v1.PersistentVolume) []string {
+	given := pv.Spec.MountOptions
 	if annotated := pv.Annotations[v1.MountOptionAnnotation]; annotated != "" {
-		return strings.Split(annotated, ",")
+		given = []string{annotated}
 	}
-	return pv.Spec.MountOptions
+	var options []string
+	for _, option := range given {
+		options = append(options, splitOptions(option)...)
+	}
+	return options
+}
+
+// splitOptions splits at commas outside of quotes: Kubernetes joins the options with commas, so that one element may hold several.
+func splitOptions(text string) []string {
+	quoted := false
+	return strings.FieldsFunc(text, func(r rune) bool {
+		if r == '"' {
+			quoted = !quoted
+		}
+		return r == ',' && !quoted
+	})
+}
+
+// saysReadOnly reports what the last of "ro" and "rw" says, as mount does.
+func saysReadOnly(options []string) (is bool) {
+	for _, option := range options {
+		is = option == "ro" || is && option != "rw"
+	}
+	return is
 }
 
 // checkPath refuses what Kubernetes does, which is an empty path and one with "..", and what has no meaning on a host.

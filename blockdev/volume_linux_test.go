@@ -230,3 +230,50 @@ func TestALoopDeviceOfSomebodyElseIsLeftAlone(t *testing.T) {
 	require.NoError(t, mapper.(volume.BlockVolumeUnmapper).TearDownDevice(t.Context(), ""))
 	assert.Len(t, loopsOf(t, image), 1)
 }
+
+func TestARawFileIsTakenAwayHoweverTheRootIsSpelt(t *testing.T) {
+	mountns.RequirePrivate(t)
+	dir := t.TempDir()
+	image := newImage(t, filepath.Join(dir, "image"), 1<<20)
+	root, link := filepath.Join(dir, "root"), filepath.Join(dir, "link")
+	require.NoError(t, os.Mkdir(root, 0o755))
+	require.NoError(t, os.Symlink(root, link))
+	mapper, err := pluginIn(t, root).NewBlockVolumeMapper(rawVolume(image), podNamed("uid"))
+	require.NoError(t, err)
+	_, err = mapper.SetUpDevice(t.Context(), "")
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		assert.NoError(t, mapper.(volume.BlockVolumeUnmapper).TearDownDevice(context.Background(), ""))
+	})
+	unmapper, err := pluginIn(t, link).NewBlockVolumeUnmapper("pv-1", "uid")
+	require.NoError(t, err)
+	require.NoError(t, unmapper.TearDownDevice(t.Context(), ""))
+	assert.Empty(t, loopsOf(t, image))
+}
+
+// TestAFileThatWasReplacedIsMapped has a process that keeps the device of the file that was there before.
+func TestAFileThatWasReplacedIsMapped(t *testing.T) {
+	mountns.RequirePrivate(t)
+	image := newImage(t, filepath.Join(t.TempDir(), "image"), 1<<20)
+	p := newPlugin(t)
+	mapper, err := p.NewBlockVolumeMapper(rawVolume(image), podNamed("uid"))
+	require.NoError(t, err)
+	unmapper := mapper.(volume.BlockVolumeUnmapper)
+	t.Cleanup(func() { assert.NoError(t, unmapper.TearDownDevice(context.Background(), "")) })
+	before, err := mapper.SetUpDevice(t.Context(), "")
+	require.NoError(t, err)
+	held, err := os.Open(before)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, held.Close()) })
+	require.NoError(t, unmapper.TearDownDevice(t.Context(), ""))
+	require.NoError(t, os.Remove(image))
+	newImage(t, image, 1<<20)
+
+	staged, err := mapper.SetUpDevice(t.Context(), "")
+	require.NoError(t, err)
+	assert.NotEqual(t, before, staged)
+	mapped, err := mapper.MapPodDevice(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, staged, mapped)
+	assert.Equal(t, staged, loopsOf(t, image)[0].Path)
+}

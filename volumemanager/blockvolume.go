@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,7 +33,12 @@ func newBlockVolume(host volume.Host, plugin volume.VolumePlugin, spec *volume.S
 	if err != nil {
 		return nil, err
 	}
-	return &blockVolume{host: host, mapper: mapper, podUID: pod.UID, readOnly: spec.ReadOnly}, nil
+	return &blockVolume{host: host, mapper: mapper, podUID: pod.UID, readOnly: spec.ReadOnly || isOnlyRead(spec.PersistentVolume)}, nil
+}
+
+// isOnlyRead reports whether the only access mode of a volume is ReadOnlyMany: a raw device has no mount options that could say so.
+func isOnlyRead(pv *v1.PersistentVolume) bool {
+	return slices.Equal(pv.Spec.AccessModes, []v1.PersistentVolumeAccessMode{v1.ReadOnlyMany})
 }
 
 // mapping returns where the device of a volume is mapped.

@@ -301,3 +301,28 @@ func TestTheFilesOfADeviceAreGivenToThePodsFSGroup(t *testing.T) {
 	}
 	b.requireEmpty()
 }
+
+func TestARawDeviceIsOnlyReadWhereverOneSaysSo(t *testing.T) {
+	for _, pv := range []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce, v1.ReadOnlyMany} {
+		for _, readOnly := range []bool{false, true} {
+			host, source := deviceHost(t.TempDir(), diskImage(t, 1<<20), v1.PersistentVolumeBlock)
+			data, disk := source.claims["data"], source.volumes["pv-1"]
+			data.Spec.AccessModes, disk.Spec.AccessModes = []v1.PersistentVolumeAccessMode{pv}, []v1.PersistentVolumeAccessMode{pv}
+			b := openRigWith(t, volumemanager.Options{}, host, plugins.Default()...)
+			p := podWithDevice("db")
+			p.Spec.Volumes[0].PersistentVolumeClaim.ReadOnly = readOnly
+			status, err := b.SetUpPod(t.Context(), p)
+			require.NoError(t, err)
+			device := status.Containers[0].Devices[0]
+			want := "mrw"
+			if readOnly || pv == v1.ReadOnlyMany {
+				want = "mr"
+			}
+			assert.Equal(t, want, device.Permissions(), "%s, claim read-only %v", pv, readOnly)
+			if err := os.WriteFile(device.Source, []byte("x"), 0o600); pv == v1.ReadOnlyMany { // else it is for the container's runtime
+				assert.ErrorIs(t, err, syscall.EPERM)
+			}
+			require.NoError(t, b.TearDownPod(t.Context(), "uid-db"))
+		}
+	}
+}
