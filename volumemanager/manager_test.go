@@ -488,7 +488,7 @@ func TestWaitingForTheRootEndsWithTheContext(t *testing.T) {
 func TestAVolumeThatHangsDelaysOnlyItself(t *testing.T) {
 	fake := &volumetest.FakePlugin{}
 	release := make(chan struct{})
-	hanging, fine := make(chan struct{}, 1), make(chan struct{}, 2)
+	hanging := make(chan struct{}, 1)
 	fake.Inject(volumetest.SetUp, volumetest.Hooks{Before: func(_ context.Context, call volumetest.Call) error {
 		if call.Volume == "hung" {
 			hanging <- struct{}{}
@@ -496,13 +496,8 @@ func TestAVolumeThatHangsDelaysOnlyItself(t *testing.T) {
 		}
 		return nil
 	}})
-	fake.Inject(volumetest.Presence, volumetest.Hooks{After: func(_ context.Context, call volumetest.Call) error {
-		if call.Volume == "fine" {
-			fine <- struct{}{}
-		}
-		return nil
-	}})
 	b := newRig(t, fake)
+	events := b.Events(t.Context(), 100)
 	ctx, cancel := context.WithCancel(t.Context())
 	type result struct {
 		status volumemanager.PodStatus
@@ -514,7 +509,9 @@ func TestAVolumeThatHangsDelaysOnlyItself(t *testing.T) {
 		ended <- result{status, err}
 	}()
 	<-hanging
-	<-fine
+	next(t, events, func(e volumemanager.Event) bool {
+		return e.Volume == "fine" && e.Operation == volumemanager.OperationSetUp
+	})
 	_, err := b.SetUpPod(t.Context(), pod("other", emptyDir("fine")))
 	require.NoError(t, err, "another pod is ready meanwhile")
 	cancel()

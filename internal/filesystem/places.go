@@ -56,10 +56,13 @@ const (
 	partSize = 128 << 10
 )
 
-// ranges returns what has to be zero on a device of this size, in ascending order: the beginning, the end, some of each part
-// between, and wherever a copy of something could be. A small device is looked at as a whole.
+// whole is the size up to which a device is read to its end before it is called blank. That takes seconds at the most, once.
+const whole = 4 << 30
+
+// ranges returns what has to be zero on a device of this size, in ascending order: all of it, or of a large one the beginning, the
+// end, some of each part between, and wherever a copy of something could be.
 func ranges(size int64) []span {
-	if size <= headEdge+edge {
+	if size <= whole {
 		return []span{{0, size}}
 	}
 	all := []span{{0, headEdge}, {size - edge, size}}

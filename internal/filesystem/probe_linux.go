@@ -19,9 +19,10 @@ import (
 // past the kernel's cache of the device, so that it sees what others wrote. An error means that it is not known: the device
 // could not be read, is of size 0, or did not answer before ctx ended.
 //
-// Blank is proved by this: the first and the last 4 MiB are zero, and so is wherever a copy of the superblock of an ext2, ext3,
-// ext4, xfs or btrfs, of a LUKS header or of a partition table could be, and the beginning of each of 32 equal parts. A regular
-// file in which nothing is allocated is blank too. A loop device is blank only if its file can be seen to be as large as it.
+// Blank is proved by this: of a device of up to 4 GiB every byte is zero. Of a larger one the first and the last 4 MiB are zero, and
+// so is wherever a copy of the superblock of an ext2, ext3, ext4, xfs or btrfs, of a LUKS header or of a partition table is by
+// default, and the beginning of each of 32 equal parts: data that lies in none of these is not seen. A regular file in which nothing
+// is allocated is blank too. A loop device is blank only if its file can be seen to be as large as it.
 func Probe(ctx context.Context, path string) (Content, error) {
 	content, err := abandon.Run(ctx, func() (Content, error) { return probe(ctx, path) })
 	if err != nil {

@@ -320,3 +320,16 @@ func BenchmarkProbe(b *testing.B) {
 		})
 	}
 }
+
+func TestDataAnywhereOnADeviceThatIsReadAsAWholeIsSeen(t *testing.T) {
+	path := image(t, 64<<20)
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	const at = 9<<20 + 12345 // where nothing has a copy of anything
+	_, err = f.WriteAt([]byte{1}, at)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	content, err := Probe(t.Context(), path)
+	require.NoError(t, err)
+	assert.Equal(t, Content{Type: fmt.Sprintf("data of unknown kind at offset %d", at)}, content)
+}
