@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/mount-utils"
 
 	"github.com/volumekit/volumekit/internal/abandon"
 	"github.com/volumekit/volumekit/internal/loopdev"
@@ -138,8 +140,40 @@ func isBusy(ctx context.Context, device string) (bool, error) {
 	})
 }
 
-// withDevice calls f with the path of the device, which for a file is a loop device, one call at a time. That goes when nobody has it open or mounted any
-// more: f mounts it, or it is gone.
+// A program such as an fsck whose caller was killed has a device for itself as long as it runs.
+const (
+	busyPatience = 5 * time.Second
+	busyPause    = 50 * time.Millisecond
+)
+
+// staysBusy reports whether somebody uses a block device for itself, and not just for a while: nobody tells when a program is done with it.
+func (p *Plugin) staysBusy(ctx context.Context, device string) (bool, error) {
+	for end := time.Now().Add(busyPatience); ; {
+		busy, err := isBusy(ctx, device)
+		if err != nil || !busy || time.Now().After(end) {
+			return busy, err
+		}
+		if mounted, err := p.isMounted(ctx, device); err != nil || mounted {
+			return true, err
+		}
+		select {
+		case <-ctx.Done():
+			return true, context.Cause(ctx)
+		case <-time.After(busyPause):
+		}
+	}
+}
+
+// isMounted reports whether a block device is mounted where this process can see it.
+func (p *Plugin) isMounted(ctx context.Context, device string) (bool, error) {
+	return abandon.Run(ctx, func() (bool, error) {
+		table, err := p.host.Mounter.List()
+		return slices.ContainsFunc(table, func(m mount.MountPoint) bool { return m.Device == device }), err
+	})
+}
+
+// withDevice calls f with the path of the device, which for a file is a loop device, one call at a time: of a file also among processes. The loop device
+// goes when nobody has it open or mounted any more: f mounts it, or it is gone.
 func (p *Plugin) withDevice(ctx context.Context, found place, readOnly bool, f func(device string) error) error {
 	release, err := p.devices.Acquire(ctx, identityOf(found))
 	if err != nil {
@@ -149,6 +183,11 @@ func (p *Plugin) withDevice(ctx context.Context, found place, readOnly bool, f f
 	if found.kind == device {
 		return f(found.path)
 	}
+	unlock, err := lockFile(ctx, found.path)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	h, err := attached(ctx, found, loopdev.Options{ReadOnly: readOnly, DirectIO: true, Autoclear: true})
 	if err != nil {
 		return err
@@ -158,15 +197,10 @@ func (p *Plugin) withDevice(ctx context.Context, found place, readOnly bool, f f
 }
 
 // attached returns the loop device of a file. There must not be two: their file systems would overwrite each other. One that somebody
-// else has attached is used, if it shows the whole file.
+// else has attached is used, if it shows the whole file. The caller has locked the file.
 func attached(ctx context.Context, found place, options loopdev.Options) (*loopdev.Handle, error) {
 	st := found.info.Sys().(*syscall.Stat_t)
 	id := loopdev.FileID{Device: st.Dev, Inode: st.Ino}
-	unlock, err := lockFile(ctx, found.path)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
 	for {
 		devices, err := loopdev.Find(ctx, id)
 		if err != nil {
@@ -200,7 +234,7 @@ func attached(ctx context.Context, found place, options loopdev.Options) (*loopd
 	return h, nil
 }
 
-// lockFile has other processes of ours, and other goroutines, wait that are about to attach the file.
+// lockFile has other processes of ours, and other goroutines, wait that are about to attach the file, or to change what is in it.
 func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := os.Open(path)
 	if err != nil {

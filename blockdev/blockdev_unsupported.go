@@ -29,7 +29,9 @@ func bootID() string { return "" }
 
 func isReadOnly(context.Context, string) (bool, error) { return false, errOnlyLinux }
 
-func isBusy(context.Context, string) (bool, error) { return false, errOnlyLinux }
+func (p *Plugin) staysBusy(context.Context, string) (bool, error) { return false, errOnlyLinux }
+
+func lockFile(context.Context, string) (unlock func(), err error) { return nil, errOnlyLinux }
 
 func (p *Plugin) withDevice(context.Context, place, bool, func(string) error) error {
 	return errOnlyLinux

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/volumekit/volumekit/internal/abandon"
@@ -31,13 +32,18 @@ func (p *Plugin) NewDeviceMounter() (volume.DeviceMounter, error) { return devic
 // NewDeviceUnmounter returns the DeviceUnmounter.
 func (p *Plugin) NewDeviceUnmounter() (volume.DeviceUnmounter, error) { return deviceMounter{p}, nil }
 
-// DeviceMountRefs lists the other places where the file system is mounted.
+// DeviceMountRefs lists the other places below the root where the file system is mounted: those of pods. Where it is mounted beyond,
+// such as below another root, it does not depend on what is mounted here, and keeps the device.
 func (p *Plugin) DeviceMountRefs(ctx context.Context, deviceMountPath string) ([]string, error) {
 	mounted, err := p.isMountPoint(ctx, deviceMountPath)
 	if err != nil || !mounted {
 		return nil, err
 	}
-	return abandon.Run(ctx, func() ([]string, error) { return p.host.Mounter.GetMountRefs(deviceMountPath) })
+	return abandon.Run(ctx, func() ([]string, error) {
+		refs, err := p.host.Mounter.GetMountRefs(deviceMountPath)
+		below := resolved(p.host.Root) + string(filepath.Separator)
+		return slices.DeleteFunc(refs, func(ref string) bool { return !strings.HasPrefix(ref, below) }), err
+	})
 }
 
 // deviceMounter mounts devices for all pods of the node.
@@ -119,7 +125,13 @@ func (p *Plugin) prepare(ctx context.Context, s source, found place, device stri
 	if s.readOnly {
 		return "", volume.Errorf(volume.ErrInvalid, "%s has no file system (%s), and is to be mounted read-only, so none is made", found.path, contentText(content))
 	}
-	return fsType, p.format(ctx, s, found, device, fsType, content)
+	err = p.format(ctx, s, found, device, fsType, content)
+	if errors.Is(err, filesystem.ErrNotBlank) { // somebody else, such as the node agent of another root, was faster
+		if content, probeErr := filesystem.Probe(ctx, device); probeErr == nil && content.IsFileSystem {
+			return p.prepare(ctx, s, found, device)
+		}
+	}
+	return fsType, err
 }
 
 func isExt(fsType string) bool { return slices.Contains([]string{"ext2", "ext3", "ext4"}, fsType) }
@@ -133,15 +145,18 @@ func contentText(c filesystem.Content) string {
 
 // check has the file system checked, unless the device is in use.
 func (p *Plugin) check(ctx context.Context, found place, device, fsType string) error {
-	busy, err := isBusy(ctx, device)
+	busy, err := p.staysBusy(ctx, device)
 	if err != nil || busy {
 		return err
 	}
 	_, err = filesystem.Check(ctx, p.host.Exec, device, fsType)
-	if errors.Is(err, filesystem.ErrNeedsRepair) {
-		return volume.Errorf(volume.ErrInvalid, "the file system on %s is damaged, and is not mounted: %w", found.path, err)
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, filesystem.ErrInUse):
+		return nil // since a moment ago; that it is in use is for mounting to say
+	case errors.Is(err, filesystem.ErrNeedsRepair):
+		// A loop device goes: what can be repaired is the file.
+		return volume.Errorf(volume.ErrInvalid, "the file system on %s is damaged, and is not mounted: %s", found.path, strings.ReplaceAll(err.Error(), device, found.path))
+	case err != nil:
 		return fmt.Errorf("check the file system on %s: %w", found.path, err)
 	}
 	return nil

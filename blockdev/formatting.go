@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
 
@@ -84,7 +85,7 @@ func (p *Plugin) settleFormatting(ctx context.Context, name string) error {
 
 // format makes a file system on a device that has none, if it is proved to be blank, or was when mkfs was begun.
 func (p *Plugin) format(ctx context.Context, s source, found place, device, fsType string, content filesystem.Content) error {
-	busy, err := isBusy(ctx, device)
+	busy, err := p.staysBusy(ctx, device)
 	if err != nil {
 		return err
 	}
@@ -94,6 +95,10 @@ func (p *Plugin) format(ctx context.Context, s source, found place, device, fsTy
 	now := formatting{Path: found.path, Device: identityOf(found), Type: fsType, UUID: string(uuid.NewUUID()), Boot: bootID()}
 	if now.Bytes, err = filesystem.Size(device); err != nil {
 		return err
+	}
+	if record := recordOfImage(found); record != "" {
+		return volume.Errorf(volume.ErrInvalid, "%s is not formatted, because what was provisioned there (record %s) is not what is there now (%s): restore the file",
+			found.path, record, contentText(content))
 	}
 	if !content.Blank {
 		begun, err := p.begunFormatting(s.name)
@@ -115,6 +120,22 @@ func (p *Plugin) format(ctx context.Context, s source, found place, device, fsTy
 		return fmt.Errorf("make the file system %s on %s: %w", now.Type, found.path, err)
 	}
 	return p.forgetFormatting(s.name)
+}
+
+// recordOfImage returns the path of what is recorded of the image that was provisioned where the file is, empty if none was.
+func recordOfImage(found place) string {
+	name, isImage := strings.CutSuffix(filepath.Base(found.path), imageSuffix)
+	if found.kind != file || !isImage {
+		return ""
+	}
+	for base := filepath.Dir(found.path); ; base = filepath.Dir(base) {
+		if path := (image{base: base, name: name}).recordPath(); record.Exists(path) {
+			return path
+		}
+		if base == filepath.Dir(base) {
+			return ""
+		}
+	}
 }
 
 // begunFormatting returns what is recorded of a device on which mkfs was begun, nil if nothing is that can be understood.

@@ -200,6 +200,8 @@ func TestADamagedFileSystemIsRepairedOrRefused(t *testing.T) {
 	err := mountDevice(t, newPlugin(t), localVolume(broken, ""))
 	require.ErrorIs(t, err, volume.ErrInvalid)
 	assert.ErrorContains(t, err, "is damaged, and is not mounted")
+	assert.ErrorContains(t, err, "e2fsck "+broken, "the loop device is gone by the time somebody reads it")
+	assert.NotContains(t, err.Error(), "/dev/loop")
 }
 
 func TestADeviceThatSomebodyUsesIsNotFormatted(t *testing.T) {

@@ -13,6 +13,9 @@ import (
 // recordsDir is the directory, in each base path, of the records; in the directory of an image it holds that while it is being made.
 const recordsDir = ".volumekit-blockdev"
 
+// imageSuffix is what the name of an image ends with.
+const imageSuffix = ".img"
+
 // image is the file of a device that was provisioned.
 type image struct {
 	base  string // one of the plugin's
@@ -23,7 +26,7 @@ type image struct {
 func (i image) directory() string { return filepath.Join(i.base, i.below) }
 
 // fileName is the name of the image, in its directory once it has been made.
-func (i image) fileName() string { return i.name + ".img" }
+func (i image) fileName() string { return i.name + imageSuffix }
 
 // path is where the image is once it has been made.
 func (i image) path() string { return filepath.Join(i.directory(), i.fileName()) }

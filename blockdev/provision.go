@@ -188,7 +188,7 @@ func (p *Plugin) imageOf(pv *v1.PersistentVolume) (image, error) {
 	if err := volume.CheckName(pv.Name); err != nil {
 		return image{}, err
 	}
-	if err := checkPath(pv.Spec.Local.Path); err != nil {
+	if err := provisioning.CheckPath("local.path", pv.Spec.Local.Path); err != nil {
 		return image{}, err
 	}
 	path := filepath.Clean(pv.Spec.Local.Path)

@@ -136,6 +136,11 @@ func (m *mapper) device(ctx context.Context) (string, kind, error) {
 	if err != nil || found.kind == device {
 		return found.path, found.kind, err
 	}
+	unlock, err := lockFile(ctx, found.path)
+	if err != nil {
+		return "", file, err
+	}
+	defer unlock()
 	h, err := attached(ctx, found, loopdev.Options{ReadOnly: m.source.readOnly, DirectIO: true, Name: m.loopName()})
 	if err != nil {
 		return "", file, err

@@ -3,12 +3,12 @@
 package blockdev
 
 import (
-	"path/filepath"
 	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/volumekit/volumekit/internal/provisioning"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -46,7 +46,7 @@ func checkSpec(spec *volume.Spec) (source, error) {
 	}
 	pv := spec.PersistentVolume
 	s := source{name: pv.Name, path: local.Path, mountOptions: mountOptionsOf(pv)}
-	if err := checkPath(local.Path); err != nil {
+	if err := provisioning.CheckPath("local.path", local.Path); err != nil {
 		return source{}, err
 	}
 	if local.FSType != nil {
@@ -96,21 +96,6 @@ func saysReadOnly(options []string) (is bool) {
 		is = option == "ro" || is && option != "rw"
 	}
 	return is
-}
-
-// checkPath refuses what Kubernetes does, which is an empty path and one with "..", and what has no meaning on a host.
-func checkPath(path string) error {
-	switch {
-	case path == "":
-		return volume.Errorf(volume.ErrInvalid, "local.path is empty")
-	case strings.ContainsRune(path, 0):
-		return volume.Errorf(volume.ErrInvalid, "local.path %q holds a NUL byte", path)
-	case !filepath.IsAbs(path):
-		return volume.Errorf(volume.ErrInvalid, "local.path %q is not absolute", path)
-	case slices.Contains(strings.Split(filepath.ToSlash(path), "/"), ".."):
-		return volume.Errorf(volume.ErrInvalid, `local.path %q has a ".." element`, path)
-	}
-	return nil
 }
 
 // bindable are the mount options that a directory can have, which is bound.

@@ -163,8 +163,9 @@ func checkPair(claim *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) error {
 				mismatch("its access modes do not include %s", mode)
 			}
 		}
+		// A volume that belongs to the claim has had its size: that it has not grown to what is asked for by now keeps nobody from it.
 		wanted, has := claim.Spec.Resources.Requests[v1.ResourceStorage], pv.Spec.Capacity[v1.ResourceStorage]
-		if has.Cmp(wanted) < 0 {
+		if pv.Spec.ClaimRef == nil && has.Cmp(wanted) < 0 {
 			mismatch("its capacity is %s, less than %s", has.String(), wanted.String())
 		}
 	}

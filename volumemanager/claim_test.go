@@ -159,6 +159,17 @@ func TestAClaimIsServedByThePersistentVolumeThatItIsBoundTo(t *testing.T) {
 	b.requireEmpty()
 }
 
+func TestAVolumeThatHasNotGrownToWhatItsClaimAsksForIsServed(t *testing.T) {
+	data, pv := claimNamed("data-0", "pv-1"), hostPathVolume("pv-1", t.TempDir())
+	data.Spec.Resources.Requests[v1.ResourceStorage] = resource.MustParse("2Gi")
+	pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: "default", Name: "data-0"}
+	host := volume.Host{Root: t.TempDir(), Claims: newClaims(data, pv)}
+	b := openRigWith(t, volumemanager.Options{}, host, plugins.Default()...)
+	_, err := b.SetUpPod(t.Context(), pod("db", claim("data", "data-0")))
+	require.NoError(t, err)
+	require.NoError(t, b.TearDownPod(t.Context(), "uid-db"))
+}
+
 func TestAClaimThatCannotBeUsedYetIsPendingAndSaysWhy(t *testing.T) {
 	bound := func(change func(*v1.PersistentVolumeClaim, *v1.PersistentVolume)) []any {
 		c, pv := claimNamed("data-0", "pv-1"), hostPathVolume("pv-1", "/nowhere")

@@ -259,8 +259,10 @@ func (m *Manager) release(ctx context.Context, id deviceID, uid types.UID, recor
 	}
 	defer release()
 	r, err := readDevice(m.host, id)
-	switch {
-	case errors.Is(err, record.ErrDamaged):
+	switch damaged := errors.Is(err, record.ErrDamaged); {
+	case err != nil && !damaged:
+		return err
+	case r == nil: // either that or nothing was done to it, all of it has been undone, or somebody has removed the record
 		if r, err = m.rebuildDevice(id); err != nil {
 			return err
 		}
@@ -270,10 +272,8 @@ func (m *Manager) release(ctx context.Context, id deviceID, uid types.UID, recor
 		if err := m.completeDevice(r, recorded); err != nil {
 			return err
 		}
-	case err != nil:
-		return err
-	case r == nil:
-		return nil // nothing was done to it, or all of it has been undone
+		// Of what may never have been attached here it is not known that it can be detached.
+		r.Attached = r.Attached && damaged
 	}
 	if others := r.others(m.host, uid); len(others) > 0 {
 		if slices.Equal(others, r.Users) {

@@ -155,6 +155,34 @@ func TestARecordThatIsDamagedDoesNotKeepARawDevice(t *testing.T) {
 	assert.Empty(t, loopDevicesBelow(t, filepath.Dir(disk)))
 }
 
+func TestADeviceWhoseRecordIsGoneIsTakenAway(t *testing.T) {
+	for _, mode := range []v1.PersistentVolumeMode{v1.PersistentVolumeFilesystem, v1.PersistentVolumeBlock} {
+		t.Run(string(mode), func(t *testing.T) {
+			disk := diskImage(t, 64<<20)
+			host, _ := deviceHost(t.TempDir(), disk, mode)
+			b := openRigWith(t, volumemanager.Options{}, host, plugins.Default()...)
+			var names []types.UID
+			for _, name := range []string{"a", "b"} {
+				p := podWithDevice(name)
+				if mode == v1.PersistentVolumeFilesystem {
+					p = pod(name, claim("disk", "data"))
+				}
+				_, err := b.SetUpPod(t.Context(), p)
+				require.NoError(t, err)
+				names = append(names, p.UID)
+			}
+			require.NoError(t, os.RemoveAll(filepath.Join(host.Root, "plugins/volumekit.io")))
+			require.NoError(t, b.TearDownPod(t.Context(), names[0]))
+			assert.Len(t, loopDevicesBelow(t, filepath.Dir(disk)), 1, "the other pod has it")
+			require.NoError(t, os.RemoveAll(filepath.Join(host.Root, "plugins/volumekit.io")))
+			require.NoError(t, b.TearDownPod(t.Context(), names[1]))
+			b.requireEmpty()
+			assert.NoDirExists(t, filepath.Join(host.Root, "plugins"))
+			assert.Empty(t, loopDevicesBelow(t, filepath.Dir(disk)))
+		})
+	}
+}
+
 func TestAVolumeIsMountedOrMappedAndNotBoth(t *testing.T) {
 	disk := diskImage(t, 64<<20)
 	root := t.TempDir()

@@ -51,6 +51,10 @@ func up(ctx context.Context, args []string, s streams) error {
 	}
 	unprovisioned := provision(ctx, source, loaded.Objects, podsOf(loaded.Pods))
 	unprovisioned = append(unprovisioned, source.add(nil)...)
+	// Before the volumes are mounted, as there are file systems that not everybody may grow while they are.
+	if err := finishGrowing(ctx, source.book, manager); err != nil {
+		unprovisioned = append(unprovisioned, strings.Split(err.Error(), "\n")...)
+	}
 
 	statuses := make([]volumemanager.PodStatus, len(loaded.Pods))
 	progress := newProgress(s.err, "set up", len(loaded.Pods))
@@ -60,9 +64,6 @@ func up(ctx context.Context, args []string, s streams) error {
 		progress.step()
 	})
 	progress.end()
-	if err := finishGrowing(ctx, source.book, manager); err != nil {
-		unprovisioned = append(unprovisioned, strings.Split(err.Error(), "\n")...)
-	}
 
 	pods := make([]reportedPod, len(statuses))
 	for i, status := range statuses {
