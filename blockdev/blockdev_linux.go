@@ -5,16 +5,13 @@ package blockdev
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
-	"k8s.io/mount-utils"
 
 	"github.com/volumekit/volumekit/internal/abandon"
 	"github.com/volumekit/volumekit/internal/loopdev"
@@ -28,14 +25,6 @@ func (p *Plugin) mount(ctx context.Context, source, target, fsType string, optio
 		return context.Cause(ctx)
 	}
 	return volumedir.Exhausted(p.host.Mounter.MountSensitiveWithoutSystemd(source, target, fsType, options, nil))
-}
-
-func (p *Plugin) isMountPoint(ctx context.Context, path string) (bool, error) {
-	mounted, err := abandon.Run(ctx, func() (bool, error) { return p.host.Mounter.IsMountPoint(path) })
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return mounted, err
 }
 
 // showsPlace reports whether what is mounted at path is the device, or the file's loop device.
@@ -97,24 +86,6 @@ func isDevice(number uint64, found place) (bool, error) {
 	return h.Backing == loopdev.FileID{Device: st.Dev, Inode: st.Ino}, nil
 }
 
-// identityOf says what the device is, for a record.
-func identityOf(found place) string {
-	st := found.info.Sys().(*syscall.Stat_t)
-	if found.kind == device {
-		return fmt.Sprintf("device %d:%d", unix.Major(st.Rdev), unix.Minor(st.Rdev))
-	}
-	return fmt.Sprintf("file %d:%d %d", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino)
-}
-
-// bootID returns the kernel's, empty if it cannot be read.
-func bootID() string {
-	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(id))
-}
-
 // isReadOnly reports whether what is mounted at path is read-only.
 func isReadOnly(ctx context.Context, path string) (bool, error) {
 	return abandon.Run(ctx, func() (bool, error) {
@@ -123,52 +94,6 @@ func isReadOnly(ctx context.Context, path string) (bool, error) {
 			return false, &fs.PathError{Op: "statfs", Path: path, Err: err}
 		}
 		return st.Flags&unix.ST_RDONLY != 0, nil
-	})
-}
-
-// isBusy reports whether somebody uses a block device for itself: it is mounted, or part of another one.
-func isBusy(ctx context.Context, device string) (bool, error) {
-	return abandon.Run(ctx, func() (bool, error) {
-		f, err := os.OpenFile(device, os.O_RDONLY|unix.O_EXCL, 0)
-		if errors.Is(err, unix.EBUSY) {
-			return true, nil
-		}
-		if err != nil {
-			return false, err
-		}
-		return false, f.Close()
-	})
-}
-
-// A program such as an fsck whose caller was killed has a device for itself as long as it runs.
-const (
-	busyPatience = 5 * time.Second
-	busyPause    = 50 * time.Millisecond
-)
-
-// staysBusy reports whether somebody uses a block device for itself, and not just for a while: nobody tells when a program is done with it.
-func (p *Plugin) staysBusy(ctx context.Context, device string) (bool, error) {
-	for end := time.Now().Add(busyPatience); ; {
-		busy, err := isBusy(ctx, device)
-		if err != nil || !busy || time.Now().After(end) {
-			return busy, err
-		}
-		if mounted, err := p.isMounted(ctx, device); err != nil || mounted {
-			return true, err
-		}
-		select {
-		case <-ctx.Done():
-			return true, context.Cause(ctx)
-		case <-time.After(busyPause):
-		}
-	}
-}
-
-// isMounted reports whether a block device is mounted where this process can see it.
-func (p *Plugin) isMounted(ctx context.Context, device string) (bool, error) {
-	return abandon.Run(ctx, func() (bool, error) {
-		table, err := p.host.Mounter.List()
-		return slices.ContainsFunc(table, func(m mount.MountPoint) bool { return m.Device == device }), err
 	})
 }
 

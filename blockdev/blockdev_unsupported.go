@@ -19,17 +19,9 @@ var errOnlyLinux = volume.Errorf(volume.ErrNotSupported, "local volumes are serv
 
 func (p *Plugin) mount(context.Context, string, string, string, []string) error { return errOnlyLinux }
 
-func (p *Plugin) isMountPoint(context.Context, string) (bool, error) { return false, errOnlyLinux }
-
 func (p *Plugin) showsPlace(context.Context, string, place) (bool, error) { return false, errOnlyLinux }
 
-func identityOf(place) string { return "" }
-
-func bootID() string { return "" }
-
 func isReadOnly(context.Context, string) (bool, error) { return false, errOnlyLinux }
-
-func (p *Plugin) staysBusy(context.Context, string) (bool, error) { return false, errOnlyLinux }
 
 func lockFile(context.Context, string) (unlock func(), err error) { return nil, errOnlyLinux }
 

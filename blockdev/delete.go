@@ -46,5 +46,5 @@ func (d deleter) Delete(ctx context.Context, pv *v1.PersistentVolume) error {
 	if err := image.delete(ctx); err != nil {
 		return fmt.Errorf("delete the device %s of PersistentVolume %s: %w", image.path(), pv.Name, err)
 	}
-	return d.plugin.forgetFormatting(pv.Name)
+	return d.plugin.formattingRecord(pv.Name).Forget()
 }

@@ -5,16 +5,13 @@ package blockdev
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/volumekit/volumekit/internal/abandon"
-	"github.com/volumekit/volumekit/internal/filesystem"
 	"github.com/volumekit/volumekit/internal/volumedir"
 	"github.com/volumekit/volumekit/volume"
 )
@@ -83,7 +80,7 @@ func (d deviceMounter) MountDevice(ctx context.Context, spec *volume.Spec, _, de
 		return err
 	}
 	return p.withDevice(ctx, found, source.readOnly, func(device string) error {
-		fsType, err := p.prepare(ctx, source, found, device)
+		fsType, err := p.toBeMounted(source, found, device).Prepare(ctx, p.host)
 		if err != nil {
 			return err
 		}
@@ -99,69 +96,6 @@ func (d deviceMounter) MountDevice(ctx context.Context, spec *volume.Spec, _, de
 	})
 }
 
-// prepare makes sure that there is a file system that can be mounted, and returns its type.
-func (p *Plugin) prepare(ctx context.Context, s source, found place, device string) (string, error) {
-	content, err := filesystem.Probe(ctx, device)
-	if err != nil {
-		return "", volume.Errorf(volume.ErrUncertain, "it is not known what is on %s, so nothing is done to it: %w", found.path, err)
-	}
-	if content.IsFileSystem {
-		if s.fsType != "" && s.fsType != content.Type && !(isExt(s.fsType) && isExt(content.Type)) {
-			return "", volume.Errorf(volume.ErrInvalid, "%s has the file system %s, and local.fsType asks for %s: correct that, or give the PersistentVolume another device",
-				found.path, content.Type, s.fsType)
-		}
-		if err := p.forgetFormatting(s.name); err != nil {
-			return "", err
-		}
-		if s.readOnly {
-			return content.Type, nil // to check it is to write
-		}
-		return content.Type, p.check(ctx, found, device, content.Type)
-	}
-	fsType := s.fsType
-	if fsType == "" {
-		fsType = "ext4"
-	}
-	if s.readOnly {
-		return "", volume.Errorf(volume.ErrInvalid, "%s has no file system (%s), and is to be mounted read-only, so none is made", found.path, contentText(content))
-	}
-	err = p.format(ctx, s, found, device, fsType, content)
-	if errors.Is(err, filesystem.ErrNotBlank) { // somebody else, such as the node agent of another root, was faster
-		if content, probeErr := filesystem.Probe(ctx, device); probeErr == nil && content.IsFileSystem {
-			return p.prepare(ctx, s, found, device)
-		}
-	}
-	return fsType, err
-}
-
-func isExt(fsType string) bool { return slices.Contains([]string{"ext2", "ext3", "ext4"}, fsType) }
-
-func contentText(c filesystem.Content) string {
-	if c.Blank {
-		return "it is blank"
-	}
-	return "there is: " + c.Type
-}
-
-// check has the file system checked, unless the device is in use.
-func (p *Plugin) check(ctx context.Context, found place, device, fsType string) error {
-	busy, err := p.staysBusy(ctx, device)
-	if err != nil || busy {
-		return err
-	}
-	_, err = filesystem.Check(ctx, p.host.Exec, device, fsType)
-	switch {
-	case errors.Is(err, filesystem.ErrInUse):
-		return nil // since a moment ago; that it is in use is for mounting to say
-	case errors.Is(err, filesystem.ErrNeedsRepair):
-		// A loop device goes: what can be repaired is the file.
-		return volume.Errorf(volume.ErrInvalid, "the file system on %s is damaged, and is not mounted: %s", found.path, strings.ReplaceAll(err.Error(), device, found.path))
-	case err != nil:
-		return fmt.Errorf("check the file system on %s: %w", found.path, err)
-	}
-	return nil
-}
-
 // UnmountDevice unmounts the device. The loop device of a file goes with its last mount.
 func (d deviceMounter) UnmountDevice(ctx context.Context, deviceMountPath string) error {
 	p := d.plugin
@@ -169,18 +103,12 @@ func (d deviceMounter) UnmountDevice(ctx context.Context, deviceMountPath string
 	if filepath.Dir(deviceMountPath) != dir || volume.CheckName(filepath.Base(deviceMountPath)) != nil {
 		return volume.Errorf(volume.ErrInvalid, "%s is no place where the plugin mounts devices: those are in %s", deviceMountPath, dir)
 	}
-	if err := p.unmount(ctx, deviceMountPath, func(string, ...any) {}); err != nil {
+	if err := volumedir.TakeAway(ctx, p.host.Mounter, p.unmounter, deviceMountPath, func(string, ...any) {}); err != nil {
 		return err
 	}
-	if err := p.settleFormatting(ctx, filepath.Base(deviceMountPath)); err != nil {
+	if err := p.formattingRecord(filepath.Base(deviceMountPath)).Settle(ctx); err != nil {
 		return err
 	}
-	p.removeEmpty(dir)
+	volumedir.RemoveEmpty(p.host.Root, dir)
 	return nil
-}
-
-// removeEmpty removes the directory, and those above it up to the root, as far as they are empty.
-func (p *Plugin) removeEmpty(dir string) {
-	for ; dir != p.host.Root && syscall.Rmdir(dir) == nil; dir = filepath.Dir(dir) {
-	}
 }

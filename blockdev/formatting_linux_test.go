@@ -15,7 +15,6 @@ import (
 
 	"github.com/volumekit/volumekit/internal/filesystem"
 	"github.com/volumekit/volumekit/internal/mountns"
-	"github.com/volumekit/volumekit/internal/record"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -112,77 +111,6 @@ func TestAReadOnlyDeviceIsNotFormatted(t *testing.T) {
 		assert.ErrorContains(t, err, "to be mounted read-only, so none is made")
 		assert.True(t, contentOf(t, spec.PersistentVolume.Spec.Local.Path).Blank)
 	}
-}
-
-// TestWhatAnInterruptedMkfsLeftIsFormattedAgain has the head of a file system as mkfs.xfs leaves it when it is killed.
-func TestWhatAnInterruptedMkfsLeftIsFormattedAgain(t *testing.T) {
-	mountns.RequirePrivate(t)
-	const inProgress = 126
-	const ours, others = "6a1c3c1e-3b54-4b3f-8f61-0d0d1ba1e6a5", "7b2d4d2f-4c65-4c40-9072-1e1e2cb2f7b6"
-	for name, test := range map[string]struct {
-		recorded string
-		boot     string
-		made     bool
-	}{
-		"it was recorded":               {recorded: ours, boot: bootID(), made: true},
-		"another one was recorded":      {recorded: others, boot: bootID()},
-		"it was recorded before a boot": {recorded: ours, boot: "another"},
-		"nothing was recorded":          {},
-	} {
-		t.Run(name, func(t *testing.T) {
-			image := newImage(t, filepath.Join(t.TempDir(), "image"), 320<<20)
-			runProgram(t, "mkfs.xfs", "-q", "-m", "uuid="+ours, image)
-			overwrite(t, image, inProgress, []byte{1})
-			p := newPlugin(t)
-			spec := localVolume(image, "xfs")
-			if test.recorded != "" {
-				found, err := (source{path: image}).find(t.Context())
-				require.NoError(t, err)
-				begun := formatting{Device: identityOf(found), Bytes: 320 << 20, Boot: test.boot, Type: "xfs", UUID: test.recorded}
-				require.NoError(t, record.WriteDurably(p.formattingPath("pv-1"), formattingVersion, begun))
-			}
-			err := mountDevice(t, p, spec)
-			if !test.made {
-				require.ErrorIs(t, err, volume.ErrInvalid)
-				assert.ErrorContains(t, err, "unfinished xfs")
-				return
-			}
-			require.NoError(t, err)
-			assert.Equal(t, ours, contentOf(t, image).UUID)
-			assert.NoFileExists(t, p.formattingPath("pv-1"))
-		})
-	}
-}
-
-func TestARecordOfFormattingStaysWhileWhatAKilledMkfsLeftIsThere(t *testing.T) {
-	mountns.RequirePrivate(t)
-	const inProgress = 126
-	const ours = "6a1c3c1e-3b54-4b3f-8f61-0d0d1ba1e6a5"
-	p, spec := newPlugin(t), localVolume(newImage(t, filepath.Join(t.TempDir(), "image"), 320<<20), "xfs")
-	image := spec.PersistentVolume.Spec.Local.Path
-	begin := func() {
-		found, err := (source{path: image}).find(t.Context())
-		require.NoError(t, err)
-		begun := formatting{Path: image, Device: identityOf(found), Bytes: 320 << 20, Boot: bootID(), Type: "xfs", UUID: ours}
-		require.NoError(t, record.WriteDurably(p.formattingPath("pv-1"), formattingVersion, begun))
-	}
-	unmount := func() {
-		require.NoError(t, deviceMounter{p}.UnmountDevice(t.Context(), p.deviceMountPath(spec)))
-	}
-	begin()
-	unmount()
-	assert.NoFileExists(t, p.formattingPath("pv-1"), "the device is blank still")
-	runProgram(t, "mkfs.xfs", "-q", "-m", "uuid="+ours, image)
-	overwrite(t, image, inProgress, []byte{1})
-	begin()
-	unmount()
-	require.NoError(t, mountDevice(t, p, spec), "the pod for which mkfs was begun has gone, and another one comes")
-	assert.Equal(t, ours, contentOf(t, image).UUID)
-	unmount()
-	begin()
-	require.NoError(t, os.Remove(image))
-	unmount()
-	assert.NoDirExists(t, p.host.PluginDir(Name))
 }
 
 func TestADamagedFileSystemIsRepairedOrRefused(t *testing.T) {

@@ -10,8 +10,6 @@ import (
 	"slices"
 
 	"github.com/volumekit/volumekit/internal/abandon"
-	"github.com/volumekit/volumekit/internal/removal"
-	"github.com/volumekit/volumekit/internal/unmounting"
 	"github.com/volumekit/volumekit/internal/volumedir"
 	"github.com/volumekit/volumekit/volume"
 )
@@ -166,30 +164,5 @@ func (u *unmounter) TearDown(ctx context.Context, options volume.TearDownOptions
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return u.plugin.unmount(ctx, u.path, options.Warnf)
-}
-
-// maxStacked bounds how many mounts at one path are unmounted: it takes several processes to stack even two.
-const maxStacked = 32
-
-// unmount unmounts what is mounted at path, and removes the directory, with what somebody put there while nothing was mounted. What
-// is mounted is never entered.
-func (p *Plugin) unmount(ctx context.Context, path string, warnf func(string, ...any)) error {
-	for range maxStacked {
-		mounted, err := p.isMountPoint(ctx, path)
-		if err != nil {
-			return err
-		}
-		if !mounted {
-			return volumedir.InUse(removal.All(ctx, path))
-		}
-		step, err := p.unmounter.Unmount(ctx, path)
-		if err != nil {
-			return volumedir.WhyInUse(p.host.Mounter, path, err)
-		}
-		if step != unmounting.Plain {
-			warnf("%s was unmounted %s, since what is below it does not answer", path, step)
-		}
-	}
-	return volume.Errorf(volume.ErrInUse, "%s is still a mount point after %d unmounts", path, maxStacked)
+	return volumedir.TakeAway(ctx, u.plugin.host.Mounter, u.plugin.unmounter, u.path, options.Warnf)
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 
 	"github.com/volumekit/volumekit/internal/abandon"
+	"github.com/volumekit/volumekit/internal/devicemount"
+	"github.com/volumekit/volumekit/internal/volumedir"
 	"github.com/volumekit/volumekit/volume"
 )
 
@@ -60,4 +62,11 @@ func placeOf(path string, info fs.FileInfo) (place, error) {
 		return place{}, volume.Errorf(volume.ErrInvalid, "local.path leads to %s, which is neither a directory, a block device nor a regular file (%s)", path, mode)
 	}
 	return p, nil
+}
+
+// identityOf says what the device is, for a record.
+func identityOf(found place) string { return devicemount.IdentityOf(found.info) }
+
+func (p *Plugin) isMountPoint(ctx context.Context, path string) (bool, error) {
+	return volumedir.IsMountPoint(ctx, p.host.Mounter, path)
 }

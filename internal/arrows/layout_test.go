@@ -33,7 +33,7 @@ var (
 		"k8s.io/utils",
 	}
 	// plugin is what a plugin knows of this module: no other plugin, no manager and no controller.
-	plugin = []string{"volume", "internal", "internal/podfield", "internal/provisioning", "internal/turns", "internal/volumedir"}
+	plugin = []string{"volume", "internal", "internal/devicemount", "internal/podfield", "internal/provisioning", "internal/turns", "internal/volumedir"}
 	// controller is what a controller is written with.
 	controller = with("k8s.io/client-go", "k8s.io/component-helpers")
 )
@@ -91,6 +91,7 @@ var layout = []rule{
 	}, light: true},
 	{folder: "internal/podfield", own: []string{"volume"}, others: base, light: true},
 	{folder: "internal/blockmap", own: []string{"internal", "volume"}, others: base, light: true},
+	{folder: "internal/devicemount", own: []string{"internal", "internal/volumedir", "volume"}, others: base, light: true},
 	{folder: "internal/provisioning", own: []string{"volume"}, others: base, light: true},
 	{folder: "internal/turns", own: []string{"volume"}, others: base, light: true},
 	{folder: "internal/volumedir", own: []string{"internal", "volume"}, others: base, light: true},
